@@ -1,0 +1,55 @@
+# Every target does the set-up it needs: a machine with Python 3.11 and make is enough.
+PYTHON ?= python3.11
+VENV := .venv
+STAMP := $(VENV)/.setup-done
+BIN := $(VENV)/bin
+FOR ?=
+WEB_SEED ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up test test-long check bench lock clean
+
+help:
+	@echo "make demo [FOR=seconds] [WEB_SEED=n]   crawl a synthetic web, with Dagster on http://127.0.0.1:3000"
+	@echo "make test                              checks and tests (what CI runs)"
+	@echo "make up                                crawl the real web: see 'crawl up --help' for its options"
+	@echo "make setup | check | test-long | bench | lock | clean"
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	touch $@
+
+demo: setup
+	$(BIN)/crawl demo --web-seed $(WEB_SEED) $(if $(FOR),--for $(FOR),)
+
+up: setup
+	@$(BIN)/crawl up $(ARGS)
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: check
+	$(BIN)/python -m pytest -m "not long" tests
+
+test-long: setup
+	$(BIN)/python -m pytest -m long tests
+
+bench: setup
+	@for b in $$(ls bench/*.py 2>/dev/null | grep -v __init__); do $(BIN)/python -m bench.$$(basename $$b .py) --json; done
+
+lock:
+	$(BIN)/uv lock --upgrade
+	$(BIN)/uv export --format requirements-txt --no-emit-project --no-annotate --no-header > requirements.lock
+
+# Build products only. A lake, its cells' state and its logs are never touched: `crawl` owns those.
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,369 @@
+"""Every table of the lake, declared once: its columns, its partitioning and what a row is.
+
+Writers build Arrow tables from `Table.schema`, readers get DuckDB views of the same names, Dagster shows
+the same column docs. Changes are additive and nullable (ARCHITECTURE §4).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+"""Written into every manifest; the committer holds manifests of a version it doesn't know."""
+
+Writer = Literal["fleet", "dagster", "requests", "committer"]
+
+TIME = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: pa.DataType
+    doc: str
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """`writer`: `fleet` tables are committed from staged files by the committer alone; `dagster` tables by
+    their one asset; `requests` is appended to by anybody; `committer` writes `commits`."""
+
+    name: str
+    row: str
+    writer: Writer
+    columns: tuple[Column, ...]
+    partition_by: tuple[str, ...] = ("date",)
+    large: tuple[str, ...] = ()
+    """Columns with big values: no dictionary, no statistics, small row groups."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field(c.name, c.type, nullable=not c.required) for c in self.columns])
+
+    @property
+    def file_schema(self) -> pa.Schema:
+        """Schema of a data file: partition columns are in the path, not in the file."""
+        return pa.schema([f for f in self.schema if f.name not in self.partition_by])
+
+
+def _c(name: str, type_: pa.DataType, doc: str, required: bool = False) -> Column:
+    return Column(name, type_, doc, required)
+
+
+S, I16, I32, I64 = pa.string(), pa.int16(), pa.int32(), pa.int64()
+F32, F64, BOOL, BIN = pa.float32(), pa.float64(), pa.bool_(), pa.binary()
+DATE = pa.date32()
+
+FETCHES = Table(
+    "fetches",
+    "One completed response or failed attempt, robots and sitemaps included (`kind`).",
+    "fleet",
+    (
+        _c("fetch_id", S, "Unique id of this fetch; `links` and `pages` cite it.", True),
+        _c("url", S, "Canonical URL that was requested.", True),
+        _c("host", S, "Hostname of the URL.", True),
+        _c("shard", I32, "xxh3_64(host) mod n_shards.", True),
+        _c("kind", S, "page, robots or sitemap.", True),
+        _c("lane", S, "fastlane, freshlane, deadline, discovery, refresh, explore; robots for robots.", True),
+        _c("started_at", TIME, "When the request was written to the socket.", True),
+        _c("duration_ms", F64, "From request write to end of response (ms)."),
+        _c(
+            "outcome",
+            S,
+            "One of the documented taxonomy of outcomes; `ok` and `not_modified` are successes.",
+            True,
+        ),
+        _c("status", I16, "HTTP status, null if none arrived."),
+        _c("detail", S, "For people: what went wrong."),
+        _c("content_type", S, "Content-Type as sent."),
+        _c("wire_bytes", I64, "Body bytes read from the socket."),
+        _c("body_bytes", I64, "Body bytes after inflating."),
+        _c("truncated", BOOL, "The body was cut at the size cap."),
+        _c("address", S, "IP address that was connected to."),
+        _c("redirect_to", S, "Canonical target of a redirect."),
+        _c("changed", BOOL, "Cleaned markup differs from the last success; null on the first success."),
+        _c("fingerprint", S, "MD5 (hex) over cleaned markup."),
+        _c("body_hash", S, "xxh3_64 (hex) of the inflated body."),
+        _c("link_set", S, "fetch_id whose `links` rows are this page's current links."),
+        _c("depth", I16, "Clicks from a root of the host."),
+        _c("previous_success_at", TIME, "The last successful fetch before this one."),
+        _c("group_id", I32, "Primary URL group; 0 = not grouped yet."),
+        _c("rate_a", F32, "Page posterior increment over the group prior (Gamma shape), after this fetch."),
+        _c("rate_b", F32, "Page posterior increment over the group prior (days), after this fetch."),
+        _c("value", F32, "Value of the page when it was picked."),
+        _c("window_id", S, "Schedule window in force."),
+        _c("request_id", S, "The fastlane request that asked for it."),
+        _c("cell", S, "Cell that fetched it.", True),
+        _c("incarnation", S, "UUID of the cell's durable state.", True),
+        _c("manifest", I64, "Number of the manifest that brought this row.", True),
+        _c("series", S, "bulk or fast.", True),
+        _c("date", DATE, "UTC day of started_at (partition).", True),
+    ),
+)
+
+LINKS = Table(
+    "links",
+    "One link of a page's link set, at the fetch that first showed this set.",
+    "fleet",
+    (
+        _c("fetch_id", S, "The fetch that showed the link.", True),
+        _c("src_url", S, "Page that holds the link.", True),
+        _c("src_host", S, "Its host.", True),
+        _c("dst_url", S, "Canonical target.", True),
+        _c("dst_host", S, "Host of the target: seed or horizon.", True),
+        _c("position", S, "nav, header, main, aside, footer, comments or other."),
+        _c("rel", S, "rel tokens, space separated, lower case."),
+        _c("nofollow", BOOL, "rel nofollow, ugc or sponsored, or the page says nofollow."),
+        _c("anchor", S, "Anchor text, cut."),
+        _c("seen_at", TIME, "When the fetch started.", True),
+        _c("date", DATE, "UTC day of seen_at (partition).", True),
+    ),
+)
+
+PAGES = Table(
+    "pages",
+    "One version of a page's content: written when the body differs from the last one kept.",
+    "fleet",
+    (
+        _c("fetch_id", S, "The fetch that brought this version.", True),
+        _c("url", S, "Canonical URL.", True),
+        _c("host", S, "Its host.", True),
+        _c("fetched_at", TIME, "When the fetch started.", True),
+        _c("title", S, "Title."),
+        _c("text", S, "Main text."),
+        _c("canonical", S, "rel=canonical target."),
+        _c("charset", S, "Encoding used to decode the body."),
+        _c("content_type", S, "Content-Type as sent."),
+        _c("fingerprint", S, "MD5 (hex) over cleaned markup."),
+        _c("simhash", I64, "64-bit simhash of the main text (signed)."),
+        _c("links", I32, "Number of links."),
+        _c("truncated", BOOL, "The body was cut at the size cap."),
+        _c("noindex", BOOL, "Meta robots or X-Robots-Tag says noindex."),
+        _c("body", BIN, "The body as it came over the wire (see body_encoding)."),
+        _c("body_encoding", S, "identity, gzip, deflate, br or zstd."),
+        _c("date", DATE, "UTC day of fetched_at (partition).", True),
+    ),
+    large=("body", "text"),
+)
+
+HOSTS = Table(
+    "hosts",
+    "One event in a host's life: added to the seed, promoted, excluded, robots read, backed off.",
+    "fleet",
+    (
+        _c("host", S, "Hostname.", True),
+        _c("shard", I32, "Its shard.", True),
+        _c("at", TIME, "When.", True),
+        _c("event", S, "seeded, promoted, excluded, robots, backoff, unreachable.", True),
+        _c("state", S, "State after the event: seed, excluded.", True),
+        _c("trusted", BOOL, "Chosen by an operator: receives the ranks' teleport."),
+        _c("decision_id", S, "The decision or request behind it."),
+        _c("detail", S, "For people."),
+        _c("delay", F64, "Delay in force between requests (seconds)."),
+        _c("robots_status", S, "allow_all, disallow_all, rules, unreachable."),
+        _c("known_urls", I64, "URLs known of the host."),
+        _c("cell", S, "Cell that owns it.", True),
+        _c("date", DATE, "UTC day (partition).", True),
+    ),
+)
+
+FRONTIER = Table(
+    "frontier",
+    "One known URL in one snapshot of one shard's state. The view `frontier_now` has the last of each shard.",
+    "fleet",
+    (
+        _c("snapshot_id", S, "incarnation and number of the snapshot.", True),
+        _c("snapshot_at", TIME, "When the snapshot was taken.", True),
+        _c("shard", I32, "Shard.", True),
+        _c("host", S, "Hostname.", True),
+        _c("url", S, "Canonical URL.", True),
+        _c("state", S, "queued, fetched, gone, dropped.", True),
+        _c("lane", S, "Lane that it waits in, null if in none."),
+        _c("depth", I16, "Clicks from a root of the host."),
+        _c("value", F32, "Value."),
+        _c("due_at", TIME, "When it may be fetched next."),
+        _c("discovered_at", TIME, "When it was first seen."),
+        _c("last_success_at", TIME, "Last successful fetch."),
+        _c("fails", I16, "Failed attempts since the last success."),
+        _c("group_id", I32, "Primary URL group; 0 = not grouped yet."),
+        _c("rate_a", F32, "Posterior increment (Gamma shape)."),
+        _c("rate_b", F32, "Posterior increment (days)."),
+        _c("date", DATE, "UTC day of the snapshot (partition).", True),
+    ),
+)
+
+FLEET_STATS = Table(
+    "fleet_stats",
+    "One report of one cell about the seconds since its last report.",
+    "fleet",
+    (
+        _c("cell", S, "Cell.", True),
+        _c("at", TIME, "End of the period.", True),
+        _c("seconds", F64, "Length of the period.", True),
+        _c("fetches", I64, "Fetches ended in the period.", True),
+        _c("pages", I64, "Of these, pages with outcome ok or not_modified.", True),
+        _c("errors", I64, "Of these, neither.", True),
+        _c("wire_bytes", I64, "Body bytes read.", True),
+        _c("in_flight", I32, "Requests in flight at the end.", True),
+        _c("slots", I32, "Fetch slots.", True),
+        _c("latency_p50_ms", F64, "Median request duration."),
+        _c("latency_p95_ms", F64, "95th percentile of request duration."),
+        _c("known_urls", I64, "URLs known.", True),
+        _c("queued", I64, "URLs waiting in a queue.", True),
+        _c("hosts", I64, "Seed hosts owned.", True),
+        _c("discovery", I64, "Fetches charged to discovery.", True),
+        _c("refresh", I64, "Fetches charged to refresh.", True),
+        _c("lent", I64, "Turns lent because one lane was empty.", True),
+        _c("unforgotten", I64, "Manifests that the lake has not confirmed yet.", True),
+        _c("rss_bytes", I64, "Resident memory.", True),
+        _c("cpu_seconds", F64, "CPU time used in the period.", True),
+        _c("date", DATE, "UTC day (partition).", True),
+    ),
+)
+
+COMMITS = Table(
+    "commits",
+    "One round of the committer: a consistent version vector over all tables.",
+    "committer",
+    (
+        _c("commit_id", I64, "1, 2, 3 …", True),
+        _c("at", TIME, "When the round ended.", True),
+        _c("versions", pa.map_(S, I64), "Delta version of every table.", True),
+        _c("manifests", pa.list_(S), "incarnation/series/number of each manifest in the round.", True),
+        _c(
+            "quarantined",
+            pa.list_(S),
+            "Manifests published empty because a staged file failed its check.",
+            True,
+        ),
+        _c("rows", pa.map_(S, I64), "Rows added per table.", True),
+        _c("date", DATE, "UTC day (partition).", True),
+    ),
+)
+
+REQUESTS = Table(
+    "requests",
+    "One request by a person or an upstream system. Append a row to ask; `via` says who publishes it.",
+    "requests",
+    (
+        _c("request_id", S, "Chosen by the requester; repeated ids are the same request.", True),
+        _c("at", TIME, "When it was asked.", True),
+        _c("kind", S, "recrawl, promote or exclude.", True),
+        _c("target", S, "A URL, a host or *.domain.", True),
+        _c("requested_by", S, "Person or system.", True),
+        _c("via", S, "exchange: already published; table: a sensor publishes it.", True),
+        _c("reason", S, "Why."),
+        _c("priority", F64, "Higher first."),
+        _c("date", DATE, "UTC day (partition).", True),
+    ),
+)
+
+DECISIONS = Table(
+    "decisions",
+    "One decision taken by the platform, with its evidence, inputs and propensity.",
+    "dagster",
+    (
+        _c("decision_id", S, "Derived from inputs and subject: the same inputs give the same id.", True),
+        _c("at", TIME, "When.", True),
+        _c("kind", S, "promotion or schedule.", True),
+        _c("subject", S, "Host, URL or group.", True),
+        _c("verdict", S, "promoted, held, allocated …", True),
+        _c("reason", S, "In words."),
+        _c("propensity", F64, "Probability of this verdict under the policy that took it."),
+        _c("evidence", S, "JSON: the numbers behind it."),
+        _c("input_versions", pa.map_(S, I64), "Delta versions that it was computed from.", True),
+        _c("decided_by", S, "Asset, sensor or person.", True),
+        _c("run_id", S, "Dagster run."),
+        _c("date", DATE, "UTC day (partition).", True),
+    ),
+)
+
+HOST_GRAPH = Table(
+    "host_graph",
+    "One directed edge between two hosts in the link graph, horizon included.",
+    "dagster",
+    (
+        _c("src_host", S, "Linking host (always a seed host: only those are read).", True),
+        _c("dst_host", S, "Linked host.", True),
+        _c("links", I64, "Links now shown.", True),
+        _c("pages", I64, "Distinct source pages.", True),
+        _c("nofollow", I64, "Links with nofollow, ugc or sponsored.", True),
+        _c("main", I64, "Links in main content.", True),
+        _c("first_seen", TIME, "First time a link was seen."),
+        _c("last_seen", TIME, "Last time a link set with it was seen."),
+    ),
+    partition_by=(),
+)
+
+HOST_RANKS = Table(
+    "host_ranks",
+    "One host in the last ranking, seed and horizon.",
+    "dagster",
+    (
+        _c("host", S, "Hostname.", True),
+        _c("state", S, "seed, horizon or excluded.", True),
+        _c("trusted", BOOL, "Receives teleport.", True),
+        _c("trust", F64, "Host PageRank with teleport to the trusted seed, one vote per host pair.", True),
+        _c("uniform", F64, "Host PageRank with uniform teleport, weighted by links.", True),
+        _c("spam_mass", F64, "1 - trust/uniform.", True),
+        _c("eligible", BOOL, "Passes the spam-mass gate.", True),
+        _c("support", I64, "Distinct seed hosts that link to it.", True),
+        _c("independent_support", I64, "The same after collapsing related hosts.", True),
+        _c("harmonic", F64, "Harmonic centrality in the host graph.", True),
+        _c("position", I64, "Rank among horizon hosts by trust (1 = best), null for others."),
+    ),
+    partition_by=(),
+)
+
+PROMOTIONS = Table(
+    "promotions",
+    "One host promoted from the horizon to the seed.",
+    "dagster",
+    (
+        _c("decision_id", S, "Row of `decisions`.", True),
+        _c("host", S, "Promoted host.", True),
+        _c("at", TIME, "When it was decided.", True),
+        _c("reason", S, "In words.", True),
+        _c("requested", BOOL, "A customer asked for it by name.", True),
+        _c("position", I64, "Position among horizon hosts at that time."),
+        _c("trust", F64, "Trust at that time."),
+        _c("uniform", F64, "Uniform rank at that time."),
+        _c("spam_mass", F64, "Spam mass at that time."),
+        _c("independent_support", I64, "Independent seed hosts that link to it."),
+        _c("supporters", pa.list_(S), "Some of the seed hosts that link to it."),
+        _c("urls", pa.list_(S), "Known URLs handed to the frontier with it."),
+        _c("input_versions", pa.map_(S, I64), "Delta versions that it was computed from.", True),
+        _c("date", DATE, "UTC day (partition).", True),
+    ),
+)
+
+CRAWL_SCHEDULE = Table(
+    "crawl_schedule",
+    "One group's allocation in one schedule window.",
+    "dagster",
+    (
+        _c("window_id", S, "Start of the window, UTC, ISO 8601.", True),
+        _c("starts_at", TIME, "Start.", True),
+        _c("ends_at", TIME, "End.", True),
+        _c("host", S, "Host of the group.", True),
+        _c("group_id", I32, "URL group; 0 = the host as a whole.", True),
+        _c("fetches", I64, "Fetches allotted.", True),
+        _c("reserved", I64, "Of these, reserved for deadlines.", True),
+        _c("most", I64, "Most that politeness and available work allow.", True),
+        _c("score", F64, "Marginal value per cost at the allotment."),
+        _c("propensity", F64, "Probability of this allotment under the policy."),
+        _c("reason", S, "In words."),
+        _c("input_versions", pa.map_(S, I64), "Delta versions that it was computed from.", True),
+        _c("date", DATE, "UTC day of the start (partition).", True),
+    ),
+)
+
+TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (
+        FETCHES, LINKS, PAGES, HOSTS, FRONTIER, FLEET_STATS, COMMITS, REQUESTS, DECISIONS,
+        HOST_GRAPH, HOST_RANKS, PROMOTIONS, CRAWL_SCHEDULE,
+    )
+}  # fmt: skip
