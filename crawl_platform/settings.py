@@ -153,7 +153,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Raise `ConfigurationError` for a setting that would break a promise."""
         if self.politeness.host_delay <= 0 or self.politeness.address_delay <= 0:
             raise ConfigurationError(
-                "politeness.host_delay and politeness.address_delay must be above 0: politeness has no off switch"
+                "politeness.host_delay and politeness.address_delay must be above 0: nothing switches politeness off"
             )
         if not 1 <= self.fleet.shards <= 65_536:
             raise ConfigurationError("fleet.shards must lie between 1 and 65536")
