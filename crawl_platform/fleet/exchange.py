@@ -1,0 +1,278 @@
+"""NATS JetStream as the fleet uses it: streams, buckets, and nothing about crawling.
+
+`MANIFESTS` (work queue) rings the committer's bell; `INBOX` is the one door into each shard, read in
+order from the sequence that the shard has applied; the bucket `directives` holds what all cells obey (host
+policies, the schedule window, pauses), `shards` who owns what, `cells` who is alive, `leases` who commits.
+NATS is a doorbell: neither its duplicate window nor its retention carries correctness (ARCHITECTURE §4).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import nats
+import xxhash
+from nats.errors import Error as NatsError
+from nats.js.api import (
+    AckPolicy,
+    ConsumerConfig,
+    DeliverPolicy,
+    DiscardPolicy,
+    KeyValueConfig,
+    RetentionPolicy,
+    StreamConfig,
+)
+from nats.js.errors import APIError, BadRequestError, KeyNotFoundError, KeyWrongLastSequenceError, NotFoundError
+
+from crawl_platform.errors import ExchangeError, OwnershipLostError
+
+MANIFESTS, INBOX = "MANIFESTS", "INBOX"
+BUCKETS = ("directives", "shards", "cells", "leases")
+REQUEST_TIMEOUT = 5.0
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where NATS is and how to log in; kept in `run/nats.json`, readable by its owner only."""
+
+    url: str
+    user: str = ""
+    password: str = ""
+
+    @staticmethod
+    def read(path: Path) -> "Endpoint":
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Endpoint)
+        except FileNotFoundError as error:
+            raise ExchangeError(f"no fleet is running here ({path} is missing): start it with `crawl up`") from error
+
+
+@dataclass(frozen=True)
+class Received:
+    subject: str
+    sequence: int
+    data: bytes
+
+
+def directive_key(kind: str, name: str = "") -> str:
+    """Bucket keys allow few characters, host patterns have more: the name goes in as a 128-bit hash."""
+    return f"{kind}.{xxhash.xxh3_128_hexdigest(name)}" if name else kind
+
+
+class Exchange:
+    """One connection. Every method raises `ExchangeError` when NATS is away or refuses."""
+
+    def __init__(self, connection: Any) -> None:
+        self._nc = connection
+        self._js = connection.jetstream(timeout=REQUEST_TIMEOUT)
+        self._buckets: dict[str, Any] = {}
+
+    @staticmethod
+    async def connect(endpoint: Endpoint, name: str, *, wait: float = 5.0) -> "Exchange":
+        """Connect and make sure that streams and buckets exist. Reconnects by itself later on."""
+        options: dict[str, Any] = {"user": endpoint.user, "password": endpoint.password} if endpoint.user else {}
+        try:
+            connection = await asyncio.wait_for(
+                nats.connect(
+                    endpoint.url,
+                    name=name,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=0.5,
+                    connect_timeout=2,
+                    error_cb=_quiet,
+                    **options,
+                ),
+                wait,
+            )
+        except (NatsError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"can't reach NATS at {endpoint.url}: {error or type(error).__name__}") from error
+        exchange = Exchange(connection)
+        await exchange._ensure()
+        return exchange
+
+    async def _ensure(self) -> None:
+        streams = (
+            StreamConfig(
+                name=MANIFESTS,
+                subjects=["manifest.>"],
+                retention=RetentionPolicy.WORK_QUEUE,
+                discard=DiscardPolicy.NEW,
+                max_bytes=1 << 30,
+            ),
+            StreamConfig(
+                name=INBOX,
+                subjects=["inbox.*"],
+                retention=RetentionPolicy.LIMITS,
+                discard=DiscardPolicy.NEW,
+                max_bytes=4 << 30,
+            ),
+        )
+        try:
+            for config in streams:
+                try:
+                    await self._js.stream_info(config.name)
+                except NotFoundError:
+                    await self._js.add_stream(config)
+            for bucket in BUCKETS:
+                try:
+                    self._buckets[bucket] = await self._js.key_value(bucket)
+                except NotFoundError:
+                    self._buckets[bucket] = await self._js.create_key_value(
+                        KeyValueConfig(bucket=bucket, history=1)
+                    )
+        except BadRequestError as error:
+            raise ExchangeError(f"NATS refuses our streams: {error}") from error
+        except (NatsError, APIError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"NATS did not answer: {error}") from error
+
+    async def close(self) -> None:
+        await self._nc.close()
+
+    @property
+    def connected(self) -> bool:
+        return bool(self._nc.is_connected)
+
+    # streams
+
+    async def publish(self, subject: str, data: bytes, message_id: str = "") -> int:
+        """Publish and wait for the ack; returns the stream's sequence."""
+        headers = {"Nats-Msg-Id": message_id} if message_id else None
+        try:
+            ack = await self._js.publish(subject, data, timeout=REQUEST_TIMEOUT, headers=headers)
+        except (NatsError, APIError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"publishing to {subject} failed: {error or type(error).__name__}") from error
+        return int(ack.seq)
+
+    async def inbox_reader(self, shards: Sequence[int], after: int) -> "InboxReader":
+        """Messages of `shards` in order, from the first stream sequence above `after`."""
+        config = ConsumerConfig(
+            filter_subjects=[f"inbox.{shard}" for shard in shards],
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=after + 1,
+            ack_policy=AckPolicy.NONE,
+            inactive_threshold=60.0,
+            mem_storage=True,
+        )
+        try:
+            info = await self._js._jsm.add_consumer(INBOX, config)
+            subscription = await self._js.pull_subscribe_bind(info.name, INBOX)
+        except (NatsError, APIError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"can't read the inbox: {error}") from error
+        return InboxReader(subscription)
+
+    async def manifest_queue(self) -> "ManifestQueue":
+        """The committer's durable consumer."""
+        config = ConsumerConfig(
+            durable_name="committer", ack_policy=AckPolicy.EXPLICIT, ack_wait=60.0, max_ack_pending=10_000
+        )
+        try:
+            subscription = await self._js.pull_subscribe("manifest.>", "committer", stream=MANIFESTS, config=config)
+        except (NatsError, APIError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"can't read manifests: {error}") from error
+        return ManifestQueue(subscription)
+
+    # plain messages: bells that may be lost
+
+    async def ring(self, subject: str, data: bytes = b"") -> None:
+        try:
+            await self._nc.publish(subject, data)
+        except (NatsError, OSError) as error:
+            raise ExchangeError(f"can't ring {subject}: {error}") from error
+
+    async def on_ring(self, subject: str, callback: Any) -> None:
+        async def handler(message: Any) -> None:
+            callback(message.subject, message.data)
+
+        await self._nc.subscribe(subject, cb=handler)
+
+    # buckets
+
+    async def get(self, bucket: str, key: str) -> tuple[bytes, int] | None:
+        """Value and revision, or None."""
+        try:
+            entry = await self._buckets[bucket].get(key)
+        except KeyNotFoundError:
+            return None
+        except (NatsError, APIError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"reading {bucket}/{key} failed: {error}") from error
+        return bytes(entry.value or b""), int(entry.revision)
+
+    async def put(self, bucket: str, key: str, value: bytes) -> int:
+        try:
+            return int(await self._buckets[bucket].put(key, value))
+        except (NatsError, APIError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"writing {bucket}/{key} failed: {error}") from error
+
+    async def swap(self, bucket: str, key: str, value: bytes, revision: int) -> int:
+        """Compare and swap: write if the key's revision is `revision` (0: it must not exist).
+
+        Raises `OwnershipLostError` if somebody else wrote first.
+        """
+        try:
+            if revision == 0:
+                return int(await self._buckets[bucket].create(key, value))
+            return int(await self._buckets[bucket].update(key, value, last=revision))
+        except KeyWrongLastSequenceError as error:
+            raise OwnershipLostError(f"{bucket}/{key} was taken by somebody else") from error
+        except (NatsError, APIError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"writing {bucket}/{key} failed: {error}") from error
+
+    async def items(self, bucket: str) -> dict[str, bytes]:
+        """All current entries of a bucket."""
+        found: dict[str, bytes] = {}
+        try:
+            watcher = await self._buckets[bucket].watchall(ignore_deletes=True)
+            async for entry in watcher:
+                if entry is None:
+                    break
+                found[entry.key] = bytes(entry.value or b"")
+            await watcher.stop()
+        except (NatsError, APIError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"listing {bucket} failed: {error}") from error
+        return found
+
+    async def watch(self, bucket: str) -> Any:
+        """Async iterator over entries (`.key .value .revision`), then None once, then later changes."""
+        try:
+            return await self._buckets[bucket].watchall()
+        except (NatsError, APIError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"watching {bucket} failed: {error}") from error
+
+
+class InboxReader:
+    def __init__(self, subscription: Any) -> None:
+        self._subscription = subscription
+
+    async def fetch(self, batch: int = 256, timeout: float = 1.0) -> list[Received]:
+        """Up to `batch` messages; empty when none came within `timeout` seconds."""
+        return [
+            Received(m.subject, int(m.metadata.sequence.stream), bytes(m.data))
+            for m in await _pull(self._subscription, batch, timeout)
+        ]
+
+    async def close(self) -> None:
+        await self._subscription.unsubscribe()
+
+
+class ManifestQueue:
+    def __init__(self, subscription: Any) -> None:
+        self._subscription = subscription
+
+    async def fetch(self, batch: int = 512, timeout: float = 1.0) -> list[Any]:
+        """Messages (`.data`, `.ack()`) that are ours until acked."""
+        return await _pull(self._subscription, batch, timeout)
+
+
+async def _pull(subscription: Any, batch: int, timeout: float) -> list[Any]:
+    try:
+        return list(await subscription.fetch(batch, timeout=timeout))
+    except TimeoutError:
+        return []
+    except (NatsError, APIError, OSError) as error:
+        raise ExchangeError(f"reading from NATS failed: {error}") from error
+
+
+async def _quiet(error: Exception) -> None:
+    """nats-py prints connection errors to stderr by default; callers see them as `ExchangeError`."""
