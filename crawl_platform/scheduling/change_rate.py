@@ -1,0 +1,103 @@
+"""How often a page changes: a Gamma posterior over its Poisson rate (SCHEDULING §2).
+
+`a` is the shape (a count of changes) and `b` the rate parameter in days, so the mean is a/b changes a day.
+Per URL only the increments `(da, db)` over the group's prior are stored; a new URL starts at (0, 0) and so
+behaves like its group until it has a history of its own. Each rule has a scalar form for the cell's loop
+and a vectorised form for whole tables.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+HALF_LIFE = 60.0
+"""Days after which what was learnt counts half (rates drift)."""
+
+SMALLEST = 0.02
+"""Least shape, and least rate parameter in days: a group's prior may move under stored increments."""
+
+
+class Gamma(NamedTuple):
+    """Belief about a change rate: shape `a`, rate parameter `b` in days."""
+
+    a: float
+    b: float
+
+    @property
+    def mean(self) -> float:
+        """Expected changes per day."""
+        return self.a / self.b
+
+
+DEFAULT_PRIOR = Gamma(0.6, 12.0)
+"""One change in twenty days, widely spread: what is believed of a page before any group is known."""
+
+
+def update_page(a: float, b: float, tau: float, changed: bool) -> Gamma:
+    """Posterior after one check `tau` days after the last one.
+
+    "Unchanged" is exact. "Changed" (at least once within τ) has no Gamma posterior: the Gamma with the same
+    mean and variance is taken; where rounding leaves no variance the belief stays as it was.
+    """
+    if tau <= 0:
+        return Gamma(a, b)
+    if not changed:
+        return Gamma(a, b + tau)
+    decay = math.log1p(tau / b)
+    q0 = -math.expm1(-a * decay)
+    q1 = -math.expm1(-(a + 1) * decay)
+    q2 = -math.expm1(-(a + 2) * decay)
+    mean = a / b * q1 / q0
+    variance = a * (a + 1) / (b * b) * q2 / q0 - mean * mean
+    if not (variance > 0 and math.isfinite(variance)):
+        return Gamma(a, b)
+    return Gamma(mean * mean / variance, mean / variance)
+
+
+def update_pages(a: Floats, b: Floats, tau: Floats, changed: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """`update_page` for arrays of one shape; `tau` in days."""
+    tau = np.maximum(tau, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        decay = np.log1p(tau / b)
+        q0, q1, q2 = (-np.expm1(-(a + j) * decay) for j in range(3))
+        mean = a / b * q1 / q0
+        variance = a * (a + 1) / (b * b) * q2 / q0 - mean * mean
+        matched = changed & (tau > 0) & (variance > 0) & np.isfinite(variance)
+        new_a = np.where(matched, mean * mean / variance, a)
+        new_b = np.where(matched, mean / variance, np.where(changed, b, b + tau))
+    return new_a, new_b
+
+
+def posterior(prior: Gamma, da: float, db: float) -> Gamma:
+    """The belief that stored increments stand for under a group's present prior."""
+    return Gamma(max(prior.a + da, SMALLEST), max(prior.b + db, SMALLEST))
+
+
+def observe(
+    prior: Gamma, da: float, db: float, tau: float, changed: bool, half_life: float = HALF_LIFE
+) -> tuple[float, float]:
+    """New increments `(da, db)` after a check `tau` days after the last success.
+
+    What was learnt fades first (half in `half_life` days), so the page drifts back to its group.
+    """
+    kept = 2.0 ** (-max(tau, 0.0) / half_life)
+    before = posterior(prior, da * kept, db * kept)
+    after = update_page(before.a, before.b, tau, changed)
+    return after.a - prior.a, after.b - prior.b
+
+
+def bias_reduced_rate(checks: int, changes: int, interval: float) -> float:
+    """Cho & Garcia-Molina (TOIT 2003): −ln((n − X + ½)/(n + ½))/τ̄, changes per day.
+
+    Finite also when every check found a change, where the maximum-likelihood estimate is not.
+    """
+    return -math.log((checks - changes + 0.5) / (checks + 0.5)) / interval
+
+
+def naive_rate(checks: int, changes: int, interval: float) -> float:
+    """X/T, changes per day: saturates at one change per check. For comparison only."""
+    return changes / (checks * interval)

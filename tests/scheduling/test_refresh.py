@@ -1,0 +1,73 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from crawl_platform.scheduling.refresh import (
+    bayes_index,
+    bayes_indices,
+    expected_freshness,
+    known_rate_index,
+)
+from tests.scheduling.cases import case_lines
+
+
+@pytest.mark.parametrize("a", [0.4, 1.0, 1.0 + 1e-12, 1.0 + 1e-6, 2.5, 30.0])
+@pytest.mark.parametrize(("b", "age"), [(0.3, 2.0), (12.0, 0.5), (80.0, 400.0)])
+def test_it_is_the_known_rate_index_averaged_over_the_belief(a, b, age):
+    belief = stats.gamma(a, scale=1 / b)
+    # Over quantiles the integrand is bounded: the index never exceeds the age.
+    average, _ = integrate.quad(lambda p: known_rate_index(belief.ppf(p), age), 1e-13, 1 - 1e-13, limit=400)
+
+    assert bayes_index(a, b, age) == pytest.approx(average, rel=2e-5)
+
+
+@given(st.floats(0.05, 60), st.floats(0.02, 500), st.floats(0, 500), st.floats(0, 500))
+def test_waiting_never_lowers_the_index(a, b, young, old):
+    young, old = sorted((young, old))
+
+    assert 0 <= bayes_index(a, b, young) <= bayes_index(a, b, old) * (1 + 1e-9) + 1e-9
+
+
+@given(st.lists(st.tuples(*[st.floats(0.05, 60)] * 5), min_size=1, max_size=30))
+def test_arrays_and_scalars_agree(rows):
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+
+    np.testing.assert_allclose(
+        bayes_indices(*columns), [bayes_index(*row) for row in rows], rtol=1e-9, atol=1e-12
+    )
+
+
+def test_importance_multiplies_and_cost_divides():
+    assert bayes_index(2, 5, 3, importance=6, cost=2) == pytest.approx(3 * bayes_index(2, 5, 3))
+
+
+def test_a_page_just_checked_is_worth_nothing():
+    assert bayes_index(2, 5, 0.0) == 0.0
+
+
+def test_a_page_that_changes_constantly_is_not_worth_chasing():
+    """What the gain score gets wrong: it would fetch the page that is stale again at once."""
+    hopeless, useful = bayes_index(2_000, 10, 1.0), bayes_index(10, 10, 1.0)
+
+    assert hopeless < useful
+
+
+def test_at_the_published_optimum_all_active_pages_have_the_same_index():
+    """At Cho & Garcia-Molina's optimum the index at the end of each interval is the multiplier."""
+    for line in case_lines("change/policy_cases.shared.jsonl"):
+        case = json.loads(line)
+        fetch_rates = case["cho_fixed_interval"]["f"]
+        multiplier = case["cho_fixed_interval"]["multiplier"]
+        pages = list(zip(case["mu"], case["delta"], fetch_rates, strict=True))
+
+        for importance, rate, fetch_rate in pages:
+            if fetch_rate > 1e-9:
+                assert known_rate_index(rate, 1 / fetch_rate, importance) == pytest.approx(
+                    multiplier, rel=1e-5
+                )
+        objective = sum(i * expected_freshness(rate, f) for i, rate, f in pages if f > 1e-9)
+        assert objective == pytest.approx(case["cho_fixed_interval"]["objective"], rel=1e-5)
