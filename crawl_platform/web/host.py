@@ -1,0 +1,35 @@
+"""Hosts: registrable domain, shard and patterns."""
+
+from functools import lru_cache
+
+import xxhash
+from publicsuffixlist import PublicSuffixList
+
+
+@lru_cache(maxsize=1)
+def _suffixes() -> PublicSuffixList:
+    return PublicSuffixList()
+
+
+@lru_cache(maxsize=65_536)
+def registrable_domain(host: str) -> str:
+    """The public suffix plus one label (publicsuffix.org, private section included).
+
+    The host itself if it has none: an IP address, a single label, a public suffix.
+    """
+    if host.startswith("[") or host.replace(".", "").isdigit():
+        return host
+    return _suffixes().privatesuffix(host) or host
+
+
+def shard_of(host: str, n_shards: int) -> int:
+    """`xxh3_64(host) mod n_shards` (ARCHITECTURE: unit of ownership)."""
+    return xxhash.xxh3_64_intdigest(host) % n_shards
+
+
+def matches(pattern: str, host: str) -> bool:
+    """Whether `pattern` names `host`: an exact host, or `*.domain` for the domain and all below it."""
+    if pattern.startswith("*."):
+        domain = pattern[2:]
+        return host == domain or host.endswith("." + domain)
+    return host == pattern

@@ -1,0 +1,202 @@
+"""URLs: WHATWG parsing and resolving (ada), then the crawl's own rules for "the same page".
+
+Two notions, never mixed. `resolve` is what a browser does and nothing more (WHATWG URL Standard, fragments
+kept). `canonicalize` is policy on top: an ordered table of small named rules, each of which removes something
+that does not select content. The rules run until none fires, so the result is a fixed point. What is *not*
+done, because servers do tell these apart: sorting parameters, dropping trailing slashes, collapsing `//`,
+lower-casing paths, dropping `index.html` or `www.`.
+
+Most URLs of a crawl are plain already; one regular expression proves it and saves the parse.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ada_url import join_url, parse_url
+
+# A host that WHATWG leaves as it is: lower case, no punycode to validate, last label all letters (so that it
+# can't be an IPv4 number).
+_PLAIN_HOST = r"(?:(?!xn--)[a-z0-9_-]+\.)+(?!xn--)[a-z]{2,}"
+# Path and query characters that WHATWG never encodes; a segment that starts with a dot may be a dot segment.
+_PLAIN_PATH = r"(?:/(?!\.|%2[Ee])[A-Za-z0-9\-._~!$&'()*+,;=:@%|\[\]]*)*"
+_PLAIN_QUERY = r"(?:\?[A-Za-z0-9\-._~!$&()*+,;=:@/?%|\[\]]*)?"
+_HTTP = ("http://", "https://")
+
+_serialised = re.compile(rf"https?://{_PLAIN_HOST}(?=/){_PLAIN_PATH}{_PLAIN_QUERY}").fullmatch
+_plain_host = re.compile(rf"https?://({_PLAIN_HOST})(?:[/?#]|\Z)").match
+_plain_path = re.compile(rf"(?=/)(?!//){_PLAIN_PATH}{_PLAIN_QUERY}").fullmatch
+_plain_leaf = re.compile(
+    rf"(?![.]|%2[Ee])[A-Za-z0-9\-._~!$&'()*+,;=@%|\[\]]+{_PLAIN_PATH}{_PLAIN_QUERY}"
+).fullmatch
+
+
+def resolve(href: str, base: str | None = None) -> str | None:
+    """The absolute URL of `href` in a document at `base`, as a browser would resolve it (WHATWG).
+
+    None if it can't be parsed or is neither http nor https. The fragment is kept.
+    """
+    if _serialised(href):
+        return href
+    url = _parse(href, base)
+    return url if url is not None and url.startswith(_HTTP) else None
+
+
+def _parse(href: str, base: str | None) -> str | None:
+    try:
+        return join_url(base, href) if base is not None else parse_url(href, ("href",))["href"]
+    except ValueError:
+        return None
+
+
+class Base:
+    """A base URL against which many references are resolved: the same answers as `resolve`, sooner.
+
+    `url` must be an http(s) URL in WHATWG form, as `resolve` returns it.
+    """
+
+    __slots__ = ("_directory", "_origin", "url")
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        stem = re.split(r"[?#]", url, maxsplit=1)[0]
+        self._directory = stem[: stem.rindex("/") + 1]
+        self._origin = url[: url.index("/", url.index("//") + 2)]
+
+    def resolve(self, href: str) -> str | None:
+        if _plain_path(href):
+            return self._origin + href
+        if _plain_leaf(href):
+            return self._directory + href
+        return resolve(href, self.url)
+
+
+class Rule(NamedTuple):
+    """`name` for `explain`; `apply` returns the URL without the thing (or the URL itself)."""
+
+    name: str
+    apply: Callable[[str], str]
+
+
+def _substitute(pattern: str, replacement: str | Callable[[re.Match[str]], str] = "") -> Callable[[str], str]:
+    compiled = re.compile(pattern, re.IGNORECASE)
+    return lambda url: compiled.sub(replacement, url)
+
+
+# Parameters that say where a visitor came from, never what the page shows.
+_TRACKING = (
+    r"utm_[a-z_]+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|ysclid|twclid|ttclid|igshid|li_fat_id"
+    r"|mc_cid|mc_eid|mkt_tok|_ga|_gl|_hs(?:enc|mi)|__hs(?:tc|sc|fp)|hsctatracking|oly_(?:anon|enc)_id|vero_(?:id|conv)"
+    r"|wickedid|_openstat|s_cid|srsltid|pk_(?:campaign|kwd|source|medium|content)|mtm_[a-z]+|xtor|cmpid"
+)
+# Names that are a session whatever the value; and names that are one only if the value looks like a token
+# (`sid` is also a story, a section or a shop).
+_SESSION = r"phpsessid|jsessionid|aspsessionid[a-z]*|cfid|cftoken|sessionid|session_id|sessid|zenid|oscsid"
+_MAYBE_SESSION = r"sid|session|s|osid|ssid"
+_TOKEN = r"(?=[a-z-]*[0-9])[0-9a-z_-]{16,}(?![^&;#])"
+
+
+def _parameters(names: str, value: str = r"[^&#]*") -> Callable[[str], str]:
+    """Drop every query parameter called one of `names`; the separator that is left over goes with it."""
+    pattern = re.compile(rf"(?<=[?&])(?:{names})(?:={value}(?=[&#]|\Z)|(?=[&#]|\Z))&?", re.IGNORECASE)
+
+    def apply(url: str) -> str:
+        mark = url.find("?")
+        if mark < 0:
+            return url
+        query, fired = pattern.subn("", url[mark:])
+        return url[:mark] + query.rstrip("?&") if fired else url
+
+    return apply
+
+
+def _escape(match: re.Match[str]) -> str:
+    """RFC 3986 §6.2.2: unreserved octets are written plainly, other escapes in upper case."""
+    char = chr(int(match[1], 16))
+    return char if char.isascii() and (char.isalnum() or char in "-._~") else match[0].upper()
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("fragment", _substitute(r"#.*\Z")),
+    Rule("user-info", _substitute(r"(?<=\A)(https?://)[^/?#]*@", r"\1")),
+    Rule("host-dot", _substitute(r"\A(https?://[^/:?#]*[^/:?#.])\.+(?=[:/?#])", r"\1")),
+    Rule("escapes", _substitute(r"%([0-9a-f]{2})", _escape)),
+    Rule("path-session", _substitute(rf";(?:{_SESSION}|sid)=[^/?#;]*")),
+    Rule("path-session-segment", _substitute(r"/\([a-z]\([0-9a-z]{20,}\)\)(?=/)")),
+    Rule("tracking-parameters", _parameters(_TRACKING)),
+    Rule("session-parameters", _parameters(_SESSION)),
+    Rule("session-tokens", _parameters(_MAYBE_SESSION, _TOKEN)),
+    Rule("trailing-junk", _substitute(r"(?:%(?:0[0-9a-d]|20|22|3C|3E|C2%A0|E2%80%8B))+(?=\Z|\?)")),
+    Rule("empty-query", _substitute(r"[?&]+\Z")),
+)
+"""In order. Default ports, dot segments, case of scheme and host, and IDNA are WHATWG's and need no rule."""
+
+# One look that tells whether any rule could fire; it may say yes in vain, never no in vain. Escapes as RFC 3986
+# §6.2.2 wants them, and an `@` or dot beyond the authority, pass.
+_NAMES = rf"{_TRACKING}|{_SESSION}|{_MAYBE_SESSION}"
+_ODD_ESCAPE = r"%(?:[a-f]|.[a-f]|3[0-9]|[46][1-9A-F]|[57][0-9A]|2[DE]|5F|7E)"
+_JUNK = r"%(?:0[0-9A-Da-d]|20|22|3C|3E|C2%A0|E2%80%8B)(?:\Z|\?)"
+_suspect = re.compile(
+    rf"[?&](?:(?i:{_NAMES})(?:[=&]|\Z)|\Z)|{_ODD_ESCAPE}|{_JUNK}"
+    rf"|;(?i:{_SESSION}|sid)=|/\([A-Za-z]\(|\Ahttps?://[^/]*(?:@|\.[:/])"
+).search
+
+
+def canonicalize(url: str) -> str | None:
+    """The one URL under which this crawl knows the page of `url`; None if it is not http(s).
+
+    Idempotent. Beyond WHATWG only `RULES` apply.
+    """
+    mark = url.find("#")
+    href = resolve(url if mark < 0 else url[:mark])
+    if href is None or not _suspect(href):
+        return href
+    return _settle(href, [])
+
+
+def explain(url: str) -> list[str]:
+    """Names of the rules that fire on `url`, in order; empty if none does or it is not http(s)."""
+    href = resolve(url)
+    fired: list[str] = []
+    if href is not None:
+        _settle(href, fired)
+    return fired
+
+
+def _settle(href: str, fired: list[str]) -> str | None:
+    """Run the rules until none fires. Each only shortens, or rewrites an escape once, so it ends."""
+    while True:
+        before = href
+        for rule in RULES:
+            after = rule.apply(href)
+            if after != href:
+                fired.append(rule.name)
+                href = after
+        if href == before:
+            return href
+        # A removal may have uncovered a dot segment ("/..;sid=1" → "/..").
+        settled = resolve(href)
+        if settled is None:
+            return None
+        href = settled
+
+
+def host_of(url: str) -> str:
+    """The hostname of `url` (ASCII, lower case, no port; IPv6 in brackets), '' if it is not http(s)."""
+    plain = _plain_host(url)
+    if plain:
+        return plain[1]
+    return _attribute(url, "hostname")
+
+
+def origin_of(url: str) -> str:
+    """`https://host`, with `:port` unless it is the scheme's default; '' if it is not http(s)."""
+    return _attribute(url, "origin")
+
+
+def _attribute(url: str, name: str) -> str:
+    try:
+        parts = parse_url(url, ("protocol", name))
+    except ValueError:
+        return ""
+    return str(parts[name]) if parts["protocol"] in ("http:", "https:") else ""
