@@ -33,6 +33,9 @@ class Gamma(NamedTuple):
         return self.a / self.b
 
 
+INSTANT = 1e-9
+"""Days (0.1 ms): no two checks of a page are closer, and below it q0 underflows."""
+
 DEFAULT_PRIOR = Gamma(0.6, 12.0)
 """One change in twenty days, widely spread: what is believed of a page before any group is known."""
 
@@ -43,7 +46,7 @@ def update_page(a: float, b: float, tau: float, changed: bool) -> Gamma:
     "Unchanged" is exact. "Changed" (at least once within τ) has no Gamma posterior: the Gamma with the same
     mean and variance is taken; where rounding leaves no variance the belief stays as it was.
     """
-    if tau <= 0:
+    if tau < INSTANT:
         return Gamma(a, b)
     if not changed:
         return Gamma(a, b + tau)
@@ -60,7 +63,7 @@ def update_page(a: float, b: float, tau: float, changed: bool) -> Gamma:
 
 def update_pages(a: Floats, b: Floats, tau: Floats, changed: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """`update_page` for arrays of one shape; `tau` in days."""
-    tau = np.maximum(tau, 0.0)
+    tau = np.where(tau < INSTANT, 0.0, tau)
     with np.errstate(divide="ignore", invalid="ignore"):
         decay = np.log1p(tau / b)
         q0, q1, q2 = (-np.expm1(-(a + j) * decay) for j in range(3))
