@@ -29,7 +29,7 @@ class Politeness(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Delays run from the end of one request to the start of the next, per host and per address."""
 
     host_delay: float = 1.0
-    address_delay: float = 0.25
+    address_delay: float = 1.0
     crawl_delay_cap: float = 120.0
     backoff_first: float = 5.0
     backoff_cap: float = 3600.0
@@ -83,6 +83,9 @@ class Refresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     interval_min: float = 86_400.0
     interval_max: float = 180 * 86_400.0
+    prior_shape: float = 0.5
+    prior_rate: float = 0.3
+    """Changes per day expected of a page of which nothing is known (mean of the prior)."""
     split_floor: float = 0.10
     split_ceiling: float = 0.90
     drain_short: float = 3_600.0
@@ -153,7 +156,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Raise `ConfigurationError` for a setting that would break a promise."""
         if self.politeness.host_delay <= 0 or self.politeness.address_delay <= 0:
             raise ConfigurationError(
-                "politeness.host_delay and politeness.address_delay must be above 0: nothing switches politeness off"
+                "politeness.host_delay and politeness.address_delay must be above 0: "
+                "nothing switches politeness off"
             )
         if not 1 <= self.fleet.shards <= 65_536:
             raise ConfigurationError("fleet.shards must lie between 1 and 65536")

@@ -1,0 +1,119 @@
+"""The clocks of hosts and addresses: one request in flight each, and a delay between requests.
+
+Times are CLOCK_BOOTTIME seconds. A delay runs from the *end* of a request to the start of the next, so a
+server never sees two starts closer than the delay, whatever the network does to the first. Whoever takes a
+host over (start, restart, handoff) counts it and its address as fetched at that moment: `taken_over`.
+
+    free ──begin──▶ busy ──end──▶ waiting(until end + delay) ──time──▶ free
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from crawl_platform.errors import PlatformError
+from crawl_platform.settings import Politeness
+
+
+class ImpoliteError(PlatformError):
+    """A request was about to start although its host or address is not free: a bug, stopped in time."""
+
+
+@dataclass(slots=True)
+class Gate:
+    ready_at: float
+    busy: bool = False
+    waiting: deque[str] = field(default_factory=deque)
+    """Hosts that wait for this address, first come first served."""
+
+
+class Gates:
+    def __init__(self, settings: Politeness, taken_over: float) -> None:
+        """`taken_over`: boottime at which this process became responsible for its hosts."""
+        self._settings = settings
+        self._taken_over = taken_over
+        self._hosts: dict[str, Gate] = {}
+        self._addresses: dict[str, Gate] = {}
+
+    def _host(self, host: str) -> Gate:
+        gate = self._hosts.get(host)
+        if gate is None:
+            gate = self._hosts[host] = Gate(self._taken_over + self._settings.host_delay)
+        return gate
+
+    def _address(self, address: str) -> Gate:
+        gate = self._addresses.get(address)
+        if gate is None:
+            gate = self._addresses[address] = Gate(self._taken_over + self._settings.address_delay)
+        return gate
+
+    def host_ready_at(self, host: str) -> float:
+        """Boottime from which `host` may be fetched; infinite while a request is in flight."""
+        gate = self._host(host)
+        return float("inf") if gate.busy else gate.ready_at
+
+    def address_ready_at(self, address: str) -> float:
+        gate = self._address(address)
+        return float("inf") if gate.busy else gate.ready_at
+
+    def wait_for_address(self, address: str, host: str) -> None:
+        """Put `host` in the line for `address`; `end` hands out whose turn it is."""
+        waiting = self._address(address).waiting
+        if host not in waiting:
+            waiting.append(host)
+
+    def take_host(self, host: str, now: float) -> None:
+        """Reserve the host for one request. Raises `ImpoliteError` if it is not free."""
+        gate = self._host(host)
+        if gate.busy or now < gate.ready_at:
+            raise ImpoliteError(f"{host} is not free")
+        gate.busy = True
+
+    def take_address(self, address: str, now: float) -> bool:
+        """Reserve the address; False if it is not free now."""
+        gate = self._address(address)
+        if gate.busy or now < gate.ready_at:
+            return False
+        gate.busy = True
+        return True
+
+    def check_write(self, host: str, address: str, now: float) -> None:
+        """The last look, in the same loop step as the write: both clocks are ours and have run out."""
+        for gate in (self._host(host), self._address(address)):
+            if not gate.busy or now < gate.ready_at:
+                raise ImpoliteError(f"request to {host} ({address}) would start too early")
+
+    def release_host(self, host: str) -> None:
+        """Give the host back without a request having been sent."""
+        self._host(host).busy = False
+
+    def end(self, host: str, address: str | None, now: float, delay: float) -> str | None:
+        """A request ended (or died): start both delays. Returns the next host in the address's line."""
+        gate = self._host(host)
+        gate.busy, gate.ready_at = False, max(gate.ready_at, now + max(delay, self._settings.host_delay))
+        if address is None:
+            return None
+        return self._free_address(address, now + self._settings.address_delay)
+
+    def release_address(self, address: str) -> str | None:
+        """Give the address back without a request having been sent. Returns the next host in line."""
+        return self._free_address(address, self._address(address).ready_at)
+
+    def _free_address(self, address: str, ready_at: float) -> str | None:
+        gate = self._address(address)
+        gate.busy, gate.ready_at = False, max(gate.ready_at, ready_at)
+        return gate.waiting.popleft() if gate.waiting else None
+
+    def hold_host(self, host: str, until: float) -> None:
+        """Back-off: not before boottime `until`."""
+        gate = self._host(host)
+        gate.ready_at = max(gate.ready_at, until)
+
+
+def next_backoff(current: float, retry_after: float | None, settings: Politeness) -> tuple[float, float]:
+    """After an overload or a broken connection: (new back-off, seconds to wait), doubling up to the cap.
+
+    A Retry-After that asks for more is honoured up to its own cap.
+    """
+    backoff = min(settings.backoff_cap, max(settings.backoff_first, current * 2))
+    asked = min(retry_after or 0.0, settings.retry_after_cap)
+    return backoff, max(backoff, asked)

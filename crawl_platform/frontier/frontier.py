@@ -1,0 +1,260 @@
+"""What to fetch next: the claim side of a cell's frontier. Pure over its KV store, clock readings passed in.
+
+A claim takes the host whose turn it is (heap by next allowed time), then the best lane of that host:
+fastlane > freshlane > deadline > discovery | refresh, the last two by the live split. It writes nothing:
+a claimed URL stays in its durable queue until its epoch commits, so a crash redelivers it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from crawl_platform.admission.hosts import SEED, HostBook
+from crawl_platform.admission.politeness import Gates
+from crawl_platform.admission.robots import RobotsCache, Verdict
+from crawl_platform.frontier.hosts import Agenda, HostState
+from crawl_platform.frontier.kv import OrderedKV, prefix_end
+from crawl_platform.frontier.lease import Lease, RobotsLease
+from crawl_platform.frontier.records import (
+    DEADLINE,
+    DISCOVERY,
+    FASTLANE,
+    FRESHLANE,
+    REFRESH,
+    HostRecord,
+    RobotsRecord,
+    UrlRecord,
+    decode,
+    robots_key,
+    shard_key,
+    url_key,
+)
+from crawl_platform.frontier.seen import SeenSet
+from crawl_platform.scheduling.split import SplitCredit, target_share
+from crawl_platform.settings import Frontier as FrontierSettings
+from crawl_platform.settings import Refresh
+from crawl_platform.web.url import origin_of
+
+URGENT = (FASTLANE, FRESHLANE, DEADLINE)
+
+
+@dataclass(slots=True)
+class Window:
+    """The schedule window in force: fetches per host until `ends_at` (UTC seconds)."""
+
+    window_id: str
+    ends_at: float
+    allocations: dict[str, int]
+
+
+class Frontier:
+    """State of the shards that one cell owns."""
+
+    def __init__(
+        self,
+        kv: OrderedKV,
+        *,
+        shards: frozenset[int],
+        book: HostBook,
+        gates: Gates,
+        robots: RobotsCache,
+        settings: FrontierSettings,
+        refresh: Refresh,
+    ) -> None:
+        self.kv = kv
+        self.shards = shards
+        self.book = book
+        self.gates = gates
+        self.robots = robots
+        self.settings = settings
+        self.refresh = refresh
+        self.hosts: dict[str, HostState] = {}
+        self.agenda = Agenda()
+        self.seen = SeenSet(settings.bloom_capacity, 200_000, lambda key: kv.get(key) is not None)
+        self.split = SplitCredit()
+        self.emit_rate = 0.0
+        self.window: Window | None = None
+        self.addresses: dict[str, str] = {}
+        """Address pinned per host, as far as known: the address gate is looked at before a claim."""
+        self.denied: list[Lease] = []
+        """Claimed URLs that robots forbids; the next plan drops them."""
+
+    def load(self, now: float, boot: float) -> None:
+        """Read hosts, robots and known URLs of our shards from the store (start-up)."""
+        for shard in sorted(self.shards):
+            for key, value in self._shard_scan(b"h", shard):
+                host = key[3:].decode()
+                self.hosts[host] = HostState(host, shard, decode(value, HostRecord))
+            for key, value in self._shard_scan(b"r", shard):
+                record = decode(value, RobotsRecord)
+                self.robots.store(key[3:].decode(), record.rule, record.body, record.expires_at)
+            for key, _ in self._shard_scan(b"u", shard):
+                self.seen.add(key)
+        for state in self.hosts.values():
+            if state.record.not_before > now:
+                self.gates.hold_host(state.host, boot + state.record.not_before - now)
+            self.reschedule(state.host, now, boot)
+
+    def _shard_scan(self, kind: bytes, shard: int) -> Iterator[tuple[bytes, bytes]]:
+        prefix = shard_key(kind, shard)
+        return self.kv.scan(prefix, shard_key(kind, shard + 1) if shard < 65_535 else prefix_end(prefix[:1]))
+
+    # claims
+
+    def claim(self, now: float, boot: float) -> Lease | RobotsLease | None:
+        """The next URL to fetch now, or None. `now` is UTC, `boot` CLOCK_BOOTTIME (seconds).
+
+        The host is reserved in the gates; the caller ends or releases it.
+        """
+        while (host := self.agenda.pop_due(boot)) is not None:
+            state = self.hosts[host]
+            if self.book.state(host) != SEED:
+                continue
+            ready = self.gates.host_ready_at(host)
+            if ready > boot:
+                if ready != float("inf"):
+                    self.agenda.put(host, ready)
+                continue
+            address = self.addresses.get(host)
+            if address is not None and not self._address_free(address, host, boot):
+                continue
+            lease = self._pick(state, now, boot)
+            if lease is not None:
+                self.gates.take_host(host, boot)
+                state.in_flight = True
+                return lease
+        return None
+
+    def _address_free(self, address: str, host: str, boot: float) -> bool:
+        ready = self.gates.address_ready_at(address)
+        if ready <= boot:
+            return True
+        if ready == float("inf"):
+            self.gates.wait_for_address(address, host)
+        else:
+            self.agenda.put(host, ready)
+        return False
+
+    def _pick(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
+        while True:
+            choice = self._choose(state, now)
+            if choice is None:
+                self._sleep(state, now, boot)
+                return None
+            lane, url, both = choice
+            origin = origin_of(url)
+            verdict, retry_at = self.robots.verdict(origin, url, now)
+            if verdict is Verdict.FETCH_FIRST:
+                return RobotsLease(origin, state.host, state.shard)
+            if verdict is Verdict.UNREACHABLE:
+                self.agenda.put(state.host, boot + max(retry_at - now, 0.001))
+                return None
+            record = self._record(state, url)
+            state.leased.add(url)
+            lease = Lease(url, state.host, state.shard, lane, record)
+            if verdict is Verdict.DENIED:
+                self.denied.append(lease)
+                continue
+            self._charge(state, lane, both)
+            return lease
+
+    def _choose(self, state: HostState, now: float) -> tuple[int, str, bool] | None:
+        """(lane, url, both lanes had work) for a host whose turn it is."""
+        limit = int(now * 1000)
+        for lane in URGENT:
+            head = state.head(self.kv, lane)
+            if head is not None and head[0] <= limit:
+                return lane, head[1], False
+        if self._window_spent(state, now):
+            return None
+        new = self._ripe(state, DISCOVERY, limit)
+        old = self._ripe(state, REFRESH, limit)
+        if new is not None and old is not None:
+            lane = DISCOVERY if self.split.next_lane(self.share()) == "discovery" else REFRESH
+            return lane, (new if lane == DISCOVERY else old), True
+        if new is not None:
+            return DISCOVERY, new, False
+        return None if old is None else (REFRESH, old, False)
+
+    def _ripe(self, state: HostState, lane: int, limit: int) -> str | None:
+        head = state.head(self.kv, lane)
+        return head[1] if head is not None and head[0] <= limit else None
+
+    def share(self) -> float:
+        """Discovery's present share of the turns that both lanes want."""
+        refresh = self.refresh
+        return target_share(
+            self.backlog(),
+            self.emit_rate,
+            floor=refresh.split_floor,
+            ceiling=refresh.split_ceiling,
+            drain_short=refresh.drain_short,
+            drain_long=refresh.drain_long,
+        )
+
+    def backlog(self) -> int:
+        """URLs known and never fetched."""
+        return sum(s.record.known - s.record.fetched for s in self.hosts.values())
+
+    def _charge(self, state: HostState, lane: int, both: bool) -> None:
+        state.window_used += 1
+        if lane in URGENT:
+            return
+        if both:
+            self.split.charge(self.share())
+        else:
+            self.split.lend()
+
+    def _record(self, state: HostState, url: str) -> UrlRecord:
+        data = self.kv.get(url_key(state.shard, state.host, url))
+        return decode(data, UrlRecord) if data is not None else UrlRecord()
+
+    def _window_spent(self, state: HostState, now: float) -> bool:
+        window = self.window
+        if window is None or now >= window.ends_at:
+            return False
+        allotted = window.allocations.get(state.host)
+        return allotted is not None and state.window_used >= allotted
+
+    def _sleep(self, state: HostState, now: float, boot: float) -> None:
+        """Nothing to do for the host now: come back when its next entry ripens or its window ends."""
+        rank = state.next_rank(self.kv)
+        if rank is None:
+            return
+        wake = rank / 1000
+        if wake <= now and self.window is not None:
+            wake = self.window.ends_at
+        self.agenda.put(state.host, boot + max(wake - now, 0.001))
+
+    # after a fetch
+
+    def reschedule(self, host: str, now: float, boot: float) -> None:
+        """Put the host back on the agenda if it has queued work and no request in flight."""
+        state = self.hosts.get(host)
+        if state is None or state.in_flight:
+            return
+        rank = state.next_rank(self.kv)
+        if rank is None:
+            self.agenda.drop(host)
+            return
+        ready = self.gates.host_ready_at(host)
+        if ready != float("inf"):
+            self.agenda.put(host, max(ready, boot + max(rank / 1000 - now, 0.0)))
+
+    def landed(self, host: str, now: float, boot: float) -> None:
+        """The request to `host` has ended and its gate was told: the host may be served again."""
+        self.hosts[host].in_flight = False
+        self.reschedule(host, now, boot)
+
+    def hand_back(self, lease: Lease | RobotsLease) -> None:
+        """A claimed URL was not fetched after all (no request was sent): it is claimable again."""
+        state = self.hosts[lease.host]
+        if isinstance(lease, Lease):
+            state.leased.discard(lease.url)
+            state.queues_changed()
+
+    def open_window(self, window: Window, now: float, boot: float) -> None:
+        """Put a schedule window in force; what hosts used of the last one is forgotten."""
+        self.window = window
+        for state in self.hosts.values():
+            state.window_used = 0
+            self.reschedule(state.host, now, boot)

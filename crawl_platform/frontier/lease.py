@@ -1,0 +1,74 @@
+"""What goes out of the frontier to be fetched (a lease) and what comes back (a result)."""
+
+from dataclasses import dataclass, field
+
+from crawl_platform.frontier.records import UrlRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A URL handed to a fetch. It stays in its durable queue until the result's epoch is committed."""
+
+    url: str
+    host: str
+    shard: int
+    lane: int
+    record: UrlRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsLease:
+    """robots.txt of `origin` has to be fetched before anything else of the host."""
+
+    origin: str
+    host: str
+    shard: int
+
+    @property
+    def url(self) -> str:
+        return self.origin + "/robots.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A canonical URL found on a page (or named by a redirect, a sitemap, a promotion)."""
+
+    url: str
+    depth: int
+    value: float
+    hops: int = 0
+
+
+@dataclass(slots=True)
+class PageResult:
+    """An ended page fetch, as far as the frontier needs it. Times are UTC seconds.
+
+    `disposition`: success, redirect, retry, gone or refused (see `fetch.outcome`). `found` is empty when
+    the link set is unchanged.
+    """
+
+    lease: Lease
+    at: float
+    disposition: str
+    reason: str = ""
+    changed: bool | None = None
+    body_hash: int = 0
+    links_hash: int = 0
+    fingerprint: str = ""
+    link_set: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    found: list[Found] = field(default_factory=list)
+    posterior: tuple[float, float] | None = None
+
+
+@dataclass(slots=True)
+class RobotsResult:
+    """An ended robots fetch. `rule` is rules, allow_all or disallow_all (unreachable)."""
+
+    lease: RobotsLease
+    at: float
+    rule: str
+    body: bytes
+    expires_at: float
+    failing_since: float = 0.0

@@ -1,0 +1,139 @@
+"""What the frontier remembers, how it is encoded, and under which keys.
+
+A value is one version byte and a msgpack array. New fields go to the end with a default, so older records
+still decode; a value of a newer version is refused, never guessed. Keys (`s` = shard, 2 bytes):
+
+    u s host 0 url                 a URL                 q s host 0 lane rank url    its place in a queue
+    h s host                       a host                r s origin                  robots of an origin
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+from crawl_platform.errors import StateError
+
+VERSION = b"\x01"
+
+FASTLANE, FRESHLANE, DEADLINE, DISCOVERY, REFRESH = range(5)
+LANES = ("fastlane", "freshlane", "deadline", "discovery", "refresh")
+NO_LANE = -1
+
+QUEUED, FETCHED, GONE, DROPPED = range(4)
+STATES = ("queued", "fetched", "gone", "dropped")
+
+
+class UrlRecord(msgspec.Struct, array_like=True):
+    """A known URL. Times are UTC seconds; `rank` orders its queue (milliseconds): fetched when rank <= now.
+
+    `rate_a` and `rate_b` (days) are the page's posterior increments over its group's prior.
+    """
+
+    state: int = QUEUED
+    lane: int = NO_LANE
+    rank: int = 0
+    depth: int = 0
+    hops: int = 0
+    fails: int = 0
+    value: float = 0.0
+    rate_a: float = 0.0
+    rate_b: float = 0.0
+    group: int = 0
+    second_group: int = 0
+    discovered_at: float = 0.0
+    last_success_at: float = 0.0
+    body_hash: int = 0
+    links_hash: int = 0
+    fingerprint: str = ""
+    link_set: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    reason: str = ""
+    request_id: str = ""
+    series: str = ""
+    manifest: int = 0
+
+
+class HostRecord(msgspec.Struct, array_like=True):
+    """A seed host of this cell. `not_before` (UTC seconds) and `backoff` (seconds) outlive a restart."""
+
+    trusted: bool = False
+    decision_id: str = ""
+    since: float = 0.0
+    known: int = 0
+    queued: int = 0
+    fetched: int = 0
+    not_before: float = 0.0
+    backoff: float = 0.0
+    crawl_delay: float = 0.0
+    surface: bool = False
+    admitted: bool = False
+    """An `Admit` message has arrived (its event row is written once)."""
+
+
+class RobotsRecord(msgspec.Struct, array_like=True):
+    """Last robots answer of an origin. `rule` is rules, allow_all or disallow_all; `body` is the file."""
+
+    rule: str
+    fetched_at: float
+    expires_at: float
+    body: bytes = b""
+    failing_since: float = 0.0
+
+
+R = TypeVar("R", UrlRecord, HostRecord, RobotsRecord)
+
+
+def encode(record: UrlRecord | HostRecord | RobotsRecord) -> bytes:
+    return VERSION + msgspec.msgpack.encode(record)
+
+
+def decode(data: bytes, type_: type[R]) -> R:
+    """Raises `StateError` for a version this program doesn't know, or damage."""
+    if data[:1] != VERSION:
+        raise StateError(
+            f"state record of version {data[0]} found, this program knows {VERSION[0]}: run the newer release"
+        )
+    try:
+        return msgspec.msgpack.decode(data[1:], type=type_)
+    except msgspec.DecodeError as error:
+        raise StateError(f"damaged {type_.__name__}: {error}") from error
+
+
+def shard_key(kind: bytes, shard: int) -> bytes:
+    return kind + shard.to_bytes(2, "big")
+
+
+def host_key(shard: int, host: str) -> bytes:
+    return shard_key(b"h", shard) + host.encode()
+
+
+def url_prefix(shard: int, host: str) -> bytes:
+    return shard_key(b"u", shard) + host.encode() + b"\0"
+
+
+def url_key(shard: int, host: str, url: str) -> bytes:
+    return url_prefix(shard, host) + url.encode()
+
+
+def url_of_key(key: bytes) -> tuple[str, str]:
+    """(host, url) of a `u` key."""
+    host, _, url = key[3:].partition(b"\0")
+    return host.decode(), url.decode()
+
+
+def lane_prefix(shard: int, host: str, lane: int) -> bytes:
+    return shard_key(b"q", shard) + host.encode() + b"\0" + bytes((lane,))
+
+
+def queue_key(shard: int, host: str, lane: int, rank: int, url: str) -> bytes:
+    return lane_prefix(shard, host, lane) + rank.to_bytes(8, "big") + url.encode()
+
+
+def parse_queue_key(key: bytes, prefix_length: int) -> tuple[int, str]:
+    """(rank, url) of a queue key whose lane prefix has `prefix_length` bytes."""
+    return int.from_bytes(key[prefix_length : prefix_length + 8], "big"), key[prefix_length + 8 :].decode()
+
+
+def robots_key(shard: int, origin: str) -> bytes:
+    return shard_key(b"r", shard) + origin.encode()

@@ -1,0 +1,58 @@
+"""Have we met this URL? Recent cache → Bloom filter → durable confirm (ARCHITECTURE §3).
+
+A Bloom false positive costs one lookup, never a page: the store has the last word.
+"""
+
+from collections.abc import Callable
+
+import xxhash
+from rbloom import Bloom
+
+FALSE_POSITIVES = 0.001
+
+
+def _bloom_hash(data: object) -> int:
+    """A stable 128-bit hash, signed, as rbloom wants it."""
+    return xxhash.xxh3_128_intdigest(data) - 2**127  # type: ignore[arg-type]
+
+
+class SeenSet:
+    """`confirm(key)` asks the durable store. Rolls onto a larger filter before the error rate leaves budget."""
+
+    def __init__(self, capacity: int, recent: int, confirm: Callable[[bytes], bool]) -> None:
+        self._confirm = confirm
+        self._capacity = capacity
+        self._filters = [Bloom(capacity, FALSE_POSITIVES, _bloom_hash)]
+        self._counts = [0]
+        self._recent: set[int] = set()
+        self._older: set[int] = set()
+        self._recent_limit = recent
+        self.confirms = 0
+        self.false_positives = 0
+
+    def add(self, key: bytes) -> None:
+        if self._counts[-1] >= self._capacity:
+            self._capacity *= 4
+            self._filters.append(Bloom(self._capacity, FALSE_POSITIVES, _bloom_hash))
+            self._counts.append(0)
+        self._filters[-1].add(key)
+        self._counts[-1] += 1
+        self._remember(xxhash.xxh3_64_intdigest(key))
+
+    def __contains__(self, key: bytes) -> bool:
+        digest = xxhash.xxh3_64_intdigest(key)
+        if digest in self._recent or digest in self._older:
+            return True
+        if not any(key in bloom for bloom in self._filters):
+            return False
+        self.confirms += 1
+        if self._confirm(key):
+            self._remember(digest)
+            return True
+        self.false_positives += 1
+        return False
+
+    def _remember(self, digest: int) -> None:
+        self._recent.add(digest)
+        if len(self._recent) >= self._recent_limit:
+            self._older, self._recent = self._recent, set()
