@@ -1,0 +1,39 @@
+"""DuckDB's delta extension, from its wheel: nothing is downloaded."""
+
+from pathlib import Path
+
+import duckdb
+import duckdb_extension_delta
+
+from crawl_platform.errors import ConfigurationError
+
+OFFLINE: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+"""A connection that never looks for an extension by itself, on disk or on the network."""
+
+
+def extension_path() -> Path:
+    """The extension's file for the installed DuckDB."""
+    package = Path(duckdb_extension_delta.__file__).parent
+    path = package / "extensions" / f"v{duckdb.__version__}" / "delta.duckdb_extension"
+    if not path.exists():
+        raise ConfigurationError(
+            f"no delta extension for DuckDB {duckdb.__version__}: "
+            f"install duckdb-extension-delta=={duckdb.__version__}"
+        )
+    return path
+
+
+def open_duckdb(path: str | Path = ":memory:") -> duckdb.DuckDBPyConnection:
+    """A DuckDB connection that reads Delta tables, offline, with times in UTC."""
+    connection = duckdb.connect(str(path), config=OFFLINE)
+    connection.execute(f"LOAD {literal(str(extension_path()))}")
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def literal(text: str) -> str:
+    """`text` as a SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,254 @@
+"""The lake: a folder of Delta tables, read at one consistent version vector.
+
+There is no transaction across Delta tables. The committer writes a row into `commits` once all tables of
+a round are in place; its `versions` are the vector at which the fleet's tables agree with each other, and
+readers stand there. Tables that Dagster or people write are read at their current version, unless a past
+commit is asked for that names theirs too.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+import msgspec
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from crawl_platform.errors import ConfigurationError, LakeError
+from crawl_platform.lake.commits import CommitRow, find_commit, last_commit
+from crawl_platform.lake.conform import conform
+from crawl_platform.lake.delta import COMMIT_RETRIES, log_entry, open_delta
+from crawl_platform.lake.extension import open_duckdb
+from crawl_platform.lake.tables import COMMITS, SCHEMA_VERSION, TABLES, Table
+from crawl_platform.lake.views import create_views
+
+INPUTS_KEY = "crawl.inputs"
+"""Commit metadata: the versions a commit's rows were computed from, as JSON."""
+CARD_NAME = "lake.json"
+
+
+class Card(msgspec.Struct, frozen=True):
+    """What is fixed when a lake is created; kept in `lake.json`, written last."""
+
+    n_shards: int
+    schema_version: int
+
+
+class Lake:
+    """The tables under `root`. Holds no open files; safe to use from several threads and processes."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root).absolute()
+
+    # --- the lake as a whole ---
+
+    def exists(self) -> bool:
+        """Whether the lake has been created in full."""
+        return (self.root / CARD_NAME).exists()
+
+    def create(self, n_shards: int) -> None:
+        """Create what is missing of the declared tables. Safe to repeat and to do in several processes.
+
+        Raises `ConfigurationError` if the lake exists with another number of shards.
+        """
+        if self.exists():
+            self._require_shards(n_shards)
+        self.root.mkdir(parents=True, exist_ok=True)
+        for table in TABLES.values():
+            self._create_table(table)
+        self._write_card(Card(n_shards, SCHEMA_VERSION))
+        self._require_shards(n_shards)
+
+    @property
+    def n_shards(self) -> int:
+        """Number of shards that hosts are spread over, fixed at creation."""
+        return self._card().n_shards
+
+    def _card(self) -> Card:
+        path = self.root / CARD_NAME
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Card)
+        except FileNotFoundError as error:
+            raise LakeError(f"there is no lake at {self.root}: start a crawl there first") from error
+        except msgspec.DecodeError as error:
+            raise LakeError(f"{path} is damaged: {error}") from error
+
+    def _require_shards(self, n_shards: int) -> None:
+        if self.n_shards != n_shards:
+            raise ConfigurationError(
+                f"the lake at {self.root} has {self.n_shards} shards and can't change: "
+                f"set fleet.shards = {self.n_shards}, or start a new lake"
+            )
+
+    def _write_card(self, card: Card) -> None:
+        """Whole or not at all; the first of several processes wins."""
+        draft = self.root / f".{CARD_NAME}.{os.getpid()}.{os.urandom(4).hex()}"
+        draft.write_bytes(msgspec.json.encode(card))
+        try:
+            os.link(draft, self.root / CARD_NAME)
+        except FileExistsError:
+            return
+        finally:
+            draft.unlink()
+
+    def _create_table(self, table: Table) -> None:
+        """Losing the race for a table's first log entry is as good as winning it."""
+        path = self.root / table.name
+        if DeltaTable.is_deltatable(str(path)):
+            return
+        try:
+            DeltaTable.create(
+                str(path),
+                Schema.from_arrow(table.schema),
+                partition_by=list(table.partition_by) or None,
+                name=table.name,
+                description=table.row,
+                configuration={"delta.enableExpiredLogCleanup": "false"},
+            )
+        except DeltaError as error:
+            if not DeltaTable.is_deltatable(str(path)):
+                raise LakeError(f"{table.name} can't be created at {path}: {error}") from error
+
+    # --- one table ---
+
+    def path(self, name: str) -> Path:
+        """Folder of the table `name`."""
+        return self.root / _declared(name).name
+
+    def delta(self, name: str, version: int | None = None) -> DeltaTable:
+        """The Delta table `name` at `version`, by default the current one."""
+        return open_delta(self.path(name), version)
+
+    def version(self, name: str) -> int:
+        """Current Delta version of the table `name`."""
+        return int(self.delta(name).version())
+
+    def versions(self) -> dict[str, int]:
+        """Current Delta version of every table: not a consistent vector, see `latest_commit`."""
+        return {name: self.version(name) for name in TABLES}
+
+    def inputs_of(self, name: str, version: int | None = None) -> dict[str, int]:
+        """The versions that a commit says its rows were computed from; empty if it says none."""
+        version = self.version(name) if version is None else version
+        for action in log_entry(self.path(name), version):
+            text = action.get("commitInfo", {}).get(INPUTS_KEY)
+            if isinstance(text, str):
+                return msgspec.json.decode(text, type=dict[str, int])
+        return {}
+
+    # --- writing ---
+
+    def append(
+        self,
+        name: str,
+        data: pa.Table,
+        inputs: Mapping[str, int] | None = None,
+        transaction: tuple[str, int] | None = None,
+    ) -> int:
+        """Append rows to a table that isn't the fleet's; returns the version that holds them.
+
+        With a `transaction` (application, number) a repeated call changes nothing and returns the current
+        version. Concurrent appends all succeed. Raises `LakeError` for rows that don't fit the declaration.
+        """
+        table = _writable(name)
+        rows = conform(table, data)
+        handle = self.delta(name)
+        if transaction and _already(handle, transaction):
+            return int(handle.version())
+        try:
+            return _write(handle, rows, "append", inputs, transaction)
+        except CommitFailedError as error:
+            fresh = self.delta(name)
+            if transaction and _already(fresh, transaction):
+                return int(fresh.version())
+            raise LakeError(f"{name} refused the rows: {error}") from error
+
+    def overwrite(self, name: str, data: pa.Table, inputs: Mapping[str, int] | None = None) -> int:
+        """Replace all rows of a table that isn't the fleet's; returns the version that holds them."""
+        rows = conform(_writable(name), data)
+        try:
+            return _write(self.delta(name), rows, "overwrite", inputs, None)
+        except CommitFailedError as error:
+            raise LakeError(f"{name} was replaced by another writer meanwhile, run again: {error}") from error
+
+    # --- reading ---
+
+    def latest_commit(self) -> CommitRow | None:
+        """The last row of `commits`, None before the first."""
+        return last_commit(self.delta(COMMITS.name), self.path(COMMITS.name))
+
+    def commit(self, commit_id: int) -> CommitRow:
+        """The row of `commits` with that id. Raises `LakeError` if there is none."""
+        return find_commit(self.delta(COMMITS.name), self.path(COMMITS.name), commit_id)
+
+    def vector(self, at: int | None = None) -> tuple[dict[str, int], int | None]:
+        """(version of every table, commit it belongs to) as a reader sees it at commit `at` (default: the last).
+
+        Tables that the commit doesn't name, and all before the first, are at their current version.
+        """
+        row = self.latest_commit() if at is None else self.commit(at)
+        if row is None:
+            return self.versions(), None
+        named = {
+            name: version
+            for name, version in row.versions.items()
+            if name in TABLES and name != COMMITS.name and (at is not None or TABLES[name].writer == "fleet")
+        }
+        current = {name: self.version(name) for name in TABLES if name not in named}
+        return {**current, **named}, row.commit_id
+
+    def connect(
+        self, at: int | None = None, versions: Mapping[str, int] | None = None
+    ) -> duckdb.DuckDBPyConnection:
+        """A DuckDB connection with a view per table and derived state, at commit `at` (default: the last).
+
+        `versions` overrides single tables. The caller closes the connection.
+        """
+        vector, last = self.vector(at)
+        connection = open_duckdb()
+        create_views(connection, self.root, {**vector, **(versions or {})}, last)
+        return connection
+
+    def query(self, sql: str, params: Sequence[Any] | None = None, at: int | None = None) -> pa.Table:
+        """Result of one statement at commit `at` (default: the last)."""
+        with self.connect(at) as connection:
+            return connection.execute(sql, params).to_arrow_table()
+
+
+def _declared(name: str) -> Table:
+    try:
+        return TABLES[name]
+    except KeyError:
+        raise LakeError(f"there is no table {name}: {', '.join(TABLES)}") from None
+
+
+def _writable(name: str) -> Table:
+    table = _declared(name)
+    if table.writer == "fleet":
+        raise LakeError(f"{name} is the fleet's: the committer alone writes it, from staged files")
+    return table
+
+
+def _already(handle: DeltaTable, transaction: tuple[str, int]) -> bool:
+    app, number = transaction
+    recorded = handle.transaction_version(app)
+    return recorded is not None and recorded >= number
+
+
+def _write(
+    handle: DeltaTable,
+    rows: pa.Table,
+    mode: Literal["append", "overwrite"],
+    inputs: Mapping[str, int] | None,
+    transaction: tuple[str, int] | None,
+) -> int:
+    properties = CommitProperties(
+        custom_metadata={INPUTS_KEY: msgspec.json.encode(inputs or {}).decode()},
+        max_commit_retries=COMMIT_RETRIES,
+        app_transactions=[Transaction(*transaction)] if transaction else None,
+    )
+    write_deltalake(handle, rows, mode=mode, commit_properties=properties)
+    return int(handle.version())

@@ -1,0 +1,124 @@
+"""The DuckDB views that readers query: one per table at a fixed version, and the states derived from them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from crawl_platform.lake.extension import literal
+from crawl_platform.lake.tables import TABLES, Column, Table
+
+SUCCESSES = "('ok', 'not_modified')"
+
+
+@dataclass(frozen=True)
+class View:
+    """A derived state: what a row is, and the query. `columns_of` names the table whose columns it shows."""
+
+    name: str
+    row: str
+    sql: str
+    columns_of: str
+
+
+FRONTIER_NOW = View(
+    "frontier_now",
+    "One known URL in the last snapshot of its shard.",
+    """
+    SELECT f.* FROM frontier f
+    SEMI JOIN (SELECT shard, arg_max(snapshot_id, snapshot_at) AS snapshot_id FROM frontier GROUP BY shard) s
+    ON f.shard = s.shard AND f.snapshot_id = s.snapshot_id
+    """,
+    "frontier",
+)
+
+LINKS_NOW = View(
+    "links_now",
+    "One link that a page showed at its last successful fetch.",
+    f"""
+    SELECT l.* FROM links l
+    SEMI JOIN (
+        SELECT url, arg_max_null(link_set, started_at) AS link_set FROM fetches
+        WHERE kind = 'page' AND outcome IN {SUCCESSES} GROUP BY url
+    ) p ON l.src_url = p.url AND l.fetch_id = p.link_set
+    """,
+    "links",
+)
+
+PAGES_NOW = View(
+    "pages_now",
+    "One page at the last version kept of its content.",
+    """
+    SELECT p.* FROM pages p
+    SEMI JOIN (SELECT url, arg_max(fetch_id, fetched_at) AS fetch_id FROM pages GROUP BY url) v
+    ON p.url = v.url AND p.fetch_id = v.fetch_id
+    """,
+    "pages",
+)
+
+HOSTS_NOW = View(
+    "hosts_now",
+    "One host with its last event; delay, robots_status, trusted and known_urls are the last ones reported.",
+    """
+    SELECT
+        host,
+        arg_max(shard, h."at") AS shard,
+        max(h."at") AS "at",
+        arg_max(event, h."at") AS event,
+        arg_max(state, h."at") AS state,
+        arg_max(trusted, h."at") AS trusted,
+        arg_max_null(decision_id, h."at") AS decision_id,
+        arg_max_null(detail, h."at") AS detail,
+        arg_max(delay, h."at") AS delay,
+        arg_max(robots_status, h."at") AS robots_status,
+        arg_max(known_urls, h."at") AS known_urls,
+        arg_max(cell, h."at") AS cell,
+        max(date) AS date
+    FROM hosts h GROUP BY host
+    """,
+    "hosts",
+)
+
+ALLOCATIONS = View(
+    "allocations",
+    "One group's allocation in the last schedule window decided.",
+    """
+    SELECT * FROM crawl_schedule
+    WHERE window_id = (SELECT arg_max(window_id, starts_at) FROM crawl_schedule)
+    """,
+    "crawl_schedule",
+)
+
+VIEWS: dict[str, View] = {
+    view.name: view for view in (FRONTIER_NOW, LINKS_NOW, PAGES_NOW, HOSTS_NOW, ALLOCATIONS)
+}
+
+
+def create_views(
+    connection: duckdb.DuckDBPyConnection, root: Path, versions: Mapping[str, int], last_commit: int | None
+) -> None:
+    """Create every view in `connection`, tables at `versions`, commits up to and with `last_commit`."""
+    for table in TABLES.values():
+        source = f"delta_scan({literal(str(root / table.name))}, version => {versions[table.name]})"
+        until = f" WHERE commit_id <= {last_commit}" if table.name == "commits" and last_commit else ""
+        _create(connection, table.name, table.row, f"SELECT * FROM {source}{until}", table.columns)
+    for view in VIEWS.values():
+        _create(connection, view.name, view.row, view.sql, TABLES[view.columns_of].columns)
+
+
+def _create(
+    connection: duckdb.DuckDBPyConnection, name: str, row: str, sql: str, columns: tuple[Column, ...]
+) -> None:
+    connection.execute(f"CREATE VIEW {name} AS {sql}")
+    connection.execute(f"COMMENT ON VIEW {name} IS {literal(row)}")
+    for column in columns:
+        connection.execute(f'COMMENT ON COLUMN {name}."{column.name}" IS {literal(column.doc)}')
+
+
+def described() -> Iterator[tuple[str, str, Table]]:
+    """(name, what a row is, table that declares the columns) of everything that can be queried."""
+    for table in TABLES.values():
+        yield table.name, table.row, table
+    for view in VIEWS.values():
+        yield view.name, view.row, TABLES[view.columns_of]
