@@ -45,11 +45,11 @@ class Fetch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     slots: int = 128
     body_cap: int = 250_000
-    inflate_cap: int = 10_000_000
     connect_timeout: float = 10.0
     read_timeout: float = 20.0
     total_timeout: float = 60.0
-    max_redirects: int = 5
+    robots_redirects: int = 5
+    """Redirects followed for robots.txt only (RFC 9309 2.3.1.2); pages redirect through the frontier."""
     keepalive: float = 75.0
     header_cap: int = 65_536
     nameservers: tuple[str, ...] = ()
@@ -67,6 +67,8 @@ class Frontier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What may enter. Beyond `page_budget` a host is in surface mode: only `surface_depth` and less."""
 
     max_depth: int = 32
+    max_hops: int = 5
+    """Redirects that may follow one another."""
     max_url_length: int = 2048
     max_repeated_segments: int = 3
     max_parameters: int = 8

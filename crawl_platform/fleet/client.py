@@ -76,7 +76,14 @@ class FleetClient:
         )
 
     async def _admit(
-        self, exchange: Exchange, host: str, urls: Sequence[str], *, decision_id: str, reason: str, trusted: bool
+        self,
+        exchange: Exchange,
+        host: str,
+        urls: Sequence[str],
+        *,
+        decision_id: str,
+        reason: str,
+        trusted: bool,
     ) -> int:
         key = directive_key("host", host)
         current = await exchange.get("directives", key)
@@ -97,7 +104,9 @@ class FleetClient:
         async def work(exchange: Exchange) -> int:
             policy = policy_for(await self._policies(exchange), host_of(canonical))
             if policy is None or policy.state != "seed":
-                state = "on the horizon: promote it first" if policy is None else f"excluded ({policy.reason})"
+                state = (
+                    "on the horizon: promote it first" if policy is None else f"excluded ({policy.reason})"
+                )
                 raise ConfigurationError(f"{host_of(canonical)} is {state}")
             message = Recrawl(canonical, request_id, self._clock.now())
             return await self._to_shard(exchange, host_of(canonical), message, request_id)
@@ -107,7 +116,9 @@ class FleetClient:
     def exclude(self, pattern: str, *, request_id: str = "", reason: str = "") -> int:
         """Never fetch `pattern` (a host or `*.domain`) again; in force in every cell within moments."""
         policy = HostPolicy(pattern, "excluded", False, request_id, reason, self._clock.now())
-        return self._run(lambda exchange: exchange.put("directives", directive_key("host", pattern), encode(policy)))
+        return self._run(
+            lambda exchange: exchange.put("directives", directive_key("host", pattern), encode(policy))
+        )
 
     def schedule(self, window: ScheduleWindow) -> int:
         """Put a schedule window in force; returns its revision."""
@@ -123,7 +134,9 @@ class FleetClient:
 
     async def _policies(self, exchange: Exchange) -> dict[str, HostPolicy]:
         entries = await exchange.items("directives")
-        decoded = [msgspec.json.decode(v, type=HostPolicy) for k, v in entries.items() if k.startswith("host.")]
+        decoded = [
+            msgspec.json.decode(v, type=HostPolicy) for k, v in entries.items() if k.startswith("host.")
+        ]
         return {policy.name: policy for policy in decoded}
 
     def heartbeats(self) -> list[Heartbeat]:

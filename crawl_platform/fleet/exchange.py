@@ -25,7 +25,13 @@ from nats.js.api import (
     RetentionPolicy,
     StreamConfig,
 )
-from nats.js.errors import APIError, BadRequestError, KeyNotFoundError, KeyWrongLastSequenceError, NotFoundError
+from nats.js.errors import (
+    APIError,
+    BadRequestError,
+    KeyNotFoundError,
+    KeyWrongLastSequenceError,
+    NotFoundError,
+)
 
 from crawl_platform.errors import ExchangeError, OwnershipLostError
 
@@ -46,7 +52,9 @@ class Endpoint(msgspec.Struct, frozen=True):
         try:
             return msgspec.json.decode(path.read_bytes(), type=Endpoint)
         except FileNotFoundError as error:
-            raise ExchangeError(f"no fleet is running here ({path} is missing): start it with `crawl up`") from error
+            raise ExchangeError(
+                f"no fleet is running here ({path} is missing): start it with `crawl up`"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ class Received:
 
 def directive_key(kind: str, name: str = "") -> str:
     """Bucket keys allow few characters, host patterns have more: the name goes in as a 128-bit hash."""
-    return f"{kind}.{xxhash.xxh3_128_hexdigest(name)}" if name else kind
+    return f"{kind}.{xxhash.xxh3_128_hexdigest(name.encode())}" if name else kind
 
 
 class Exchange:
@@ -72,7 +80,9 @@ class Exchange:
     @staticmethod
     async def connect(endpoint: Endpoint, name: str, *, wait: float = 5.0) -> "Exchange":
         """Connect and make sure that streams and buckets exist. Reconnects by itself later on."""
-        options: dict[str, Any] = {"user": endpoint.user, "password": endpoint.password} if endpoint.user else {}
+        options: dict[str, Any] = (
+            {"user": endpoint.user, "password": endpoint.password} if endpoint.user else {}
+        )
         try:
             connection = await asyncio.wait_for(
                 nats.connect(
@@ -87,7 +97,9 @@ class Exchange:
                 wait,
             )
         except (NatsError, OSError, TimeoutError) as error:
-            raise ExchangeError(f"can't reach NATS at {endpoint.url}: {error or type(error).__name__}") from error
+            raise ExchangeError(
+                f"can't reach NATS at {endpoint.url}: {error or type(error).__name__}"
+            ) from error
         exchange = Exchange(connection)
         await exchange._ensure()
         return exchange
@@ -168,7 +180,9 @@ class Exchange:
             durable_name="committer", ack_policy=AckPolicy.EXPLICIT, ack_wait=60.0, max_ack_pending=10_000
         )
         try:
-            subscription = await self._js.pull_subscribe("manifest.>", "committer", stream=MANIFESTS, config=config)
+            subscription = await self._js.pull_subscribe(
+                "manifest.>", "committer", stream=MANIFESTS, config=config
+            )
         except (NatsError, APIError, OSError, TimeoutError) as error:
             raise ExchangeError(f"can't read manifests: {error}") from error
         return ManifestQueue(subscription)
@@ -245,11 +259,11 @@ class InboxReader:
     def __init__(self, subscription: Any) -> None:
         self._subscription = subscription
 
-    async def fetch(self, batch: int = 256, timeout: float = 1.0) -> list[Received]:
-        """Up to `batch` messages; empty when none came within `timeout` seconds."""
+    async def fetch(self, batch: int = 256, wait: float = 1.0) -> list[Received]:
+        """Up to `batch` messages; empty when none came within `wait` seconds."""
         return [
             Received(m.subject, int(m.metadata.sequence.stream), bytes(m.data))
-            for m in await _pull(self._subscription, batch, timeout)
+            for m in await _pull(self._subscription, batch, wait)
         ]
 
     async def close(self) -> None:
@@ -260,14 +274,14 @@ class ManifestQueue:
     def __init__(self, subscription: Any) -> None:
         self._subscription = subscription
 
-    async def fetch(self, batch: int = 512, timeout: float = 1.0) -> list[Any]:
+    async def fetch(self, batch: int = 512, wait: float = 1.0) -> list[Any]:
         """Messages (`.data`, `.ack()`) that are ours until acked."""
-        return await _pull(self._subscription, batch, timeout)
+        return await _pull(self._subscription, batch, wait)
 
 
-async def _pull(subscription: Any, batch: int, timeout: float) -> list[Any]:
+async def _pull(subscription: Any, batch: int, wait: float) -> list[Any]:
     try:
-        return list(await subscription.fetch(batch, timeout=timeout))
+        return list(await subscription.fetch(batch, timeout=wait))
     except TimeoutError:
         return []
     except (NatsError, APIError, OSError) as error:

@@ -24,7 +24,6 @@ from crawl_platform.frontier.records import (
     RobotsRecord,
     UrlRecord,
     decode,
-    robots_key,
     shard_key,
     url_key,
 )
@@ -72,6 +71,8 @@ class Frontier:
         self.seen = SeenSet(settings.bloom_capacity, 200_000, lambda key: kv.get(key) is not None)
         self.split = SplitCredit()
         self.emit_rate = 0.0
+        self.known = 0
+        self.fetched = 0
         self.window: Window | None = None
         self.addresses: dict[str, str] = {}
         """Address pinned per host, as far as known: the address gate is looked at before a claim."""
@@ -83,10 +84,12 @@ class Frontier:
         for shard in sorted(self.shards):
             for key, value in self._shard_scan(b"h", shard):
                 host = key[3:].decode()
-                self.hosts[host] = HostState(host, shard, decode(value, HostRecord))
+                self.hosts[host] = HostState(host, shard, record := decode(value, HostRecord))
+                self.known += record.known
+                self.fetched += record.fetched
             for key, value in self._shard_scan(b"r", shard):
-                record = decode(value, RobotsRecord)
-                self.robots.store(key[3:].decode(), record.rule, record.body, record.expires_at)
+                known = decode(value, RobotsRecord)
+                self.robots.store(key[3:].decode(), known.rule, known.body, known.expires_at)
             for key, _ in self._shard_scan(b"u", shard):
                 self.seen.add(key)
         for state in self.hosts.values():
@@ -193,7 +196,7 @@ class Frontier:
 
     def backlog(self) -> int:
         """URLs known and never fetched."""
-        return sum(s.record.known - s.record.fetched for s in self.hosts.values())
+        return self.known - self.fetched
 
     def _charge(self, state: HostState, lane: int, both: bool) -> None:
         state.window_used += 1

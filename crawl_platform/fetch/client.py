@@ -1,0 +1,209 @@
+"""One request on the wire: aiohttp with our resolver, our caps and no habits of its own.
+
+No redirects, cookies, automatic inflating or second tries: a request is written at most once, and the
+caller's `on_write` has the last word in the same loop step as the write.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from socket import AF_INET, AF_INET6, AddressFamily
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from crawl_platform.clock import Clock
+from crawl_platform.errors import SiteError
+from crawl_platform.fetch.inflate import ACCEPTED, inflate
+from crawl_platform.fetch.outcome import REDIRECTS, Outcome, of_status
+from crawl_platform.settings import Fetch
+
+CHUNK = 65_536
+NO_BODY = REDIRECTS | {204, 304}
+
+
+@dataclass(slots=True)
+class Response:
+    """How a fetch ended. `started_at` is UTC, `ended` CLOCK_BOOTTIME (seconds); `sent`: a request was written."""
+
+    outcome: Outcome
+    detail: str = ""
+    status: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    wire: bytes = b""
+    body: bytes = b""
+    encoding: str = "identity"
+    truncated: bool = False
+    address: str = ""
+    started_at: float = 0.0
+    duration: float = 0.0
+    sent: bool = False
+
+    def header(self, name: str) -> str:
+        return self.headers.get(name, "")
+
+
+class _Pins(AbstractResolver):
+    """Resolves only to the address that the caller has pinned and whose clock it holds."""
+
+    def __init__(self) -> None:
+        self.addresses: dict[str, str] = {}
+
+    async def resolve(self, host: str, port: int = 0, family: AddressFamily = AF_INET) -> list[ResolveResult]:
+        address = self.addresses[host]
+        kind = AF_INET6 if ":" in address else AF_INET
+        return [ResolveResult(hostname=host, host=address, port=port, family=kind, proto=0, flags=0)]
+
+    async def close(self) -> None:
+        self.addresses.clear()
+
+
+class _Wire:
+    """Per-request state that the trace hook sees."""
+
+    def __init__(self, on_write: Callable[[], None]) -> None:
+        self.on_write = on_write
+        self.writes = 0
+
+
+class HttpClient:
+    def __init__(self, settings: Fetch, user_agent: str, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._pins = _Pins()
+        trace = aiohttp.TraceConfig()
+        trace.on_request_headers_sent.append(_before_write)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                resolver=self._pins,
+                use_dns_cache=False,
+                limit=0,
+                keepalive_timeout=settings.keepalive,
+                ssl=_tls(settings),
+                force_close=False,
+                happy_eyeballs_delay=None,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            headers={"User-Agent": user_agent, "Accept-Encoding": ACCEPTED},
+            max_line_size=settings.header_cap,
+            max_field_size=settings.header_cap,
+            timeout=aiohttp.ClientTimeout(
+                total=settings.total_timeout,
+                sock_connect=settings.connect_timeout,
+                sock_read=settings.read_timeout,
+            ),
+            trace_configs=[trace],
+        )
+
+    async def get(
+        self,
+        url: str,
+        host: str,
+        address: str,
+        *,
+        on_write: Callable[[], None],
+        headers: dict[str, str],
+        cap: int,
+        last: bool = False,
+    ) -> Response:
+        """Fetch `url` from `address`; never raises for what the site does.
+
+        `cap`: most body bytes, on the wire and inflated. `last`: the address's DNS life is over, so ask
+        the server to close the connection after this one.
+        """
+        self._pins.addresses[host] = address
+        response = Response(Outcome.CONNECTION_LOST, address=address)
+        begun = self._clock.boottime()
+
+        def written() -> None:
+            on_write()
+            response.sent, response.started_at = True, self._clock.now()
+            nonlocal begun
+            begun = self._clock.boottime()
+
+        sent_headers = {**headers, "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+        if last:
+            sent_headers["Connection"] = "close"
+        try:
+            async with self._session.get(
+                URL(url, encoded=True),
+                headers=sent_headers,
+                allow_redirects=False,
+                trace_request_ctx=_Wire(written),
+            ) as reply:
+                await self._read(reply, response, cap)
+        except SiteError as error:
+            response.outcome, response.detail = Outcome(error.outcome), error.detail
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            response.outcome, response.detail = _outcome_of(error, response.sent), _describe(error)
+        if not response.started_at:
+            response.started_at = self._clock.now()
+        response.duration = self._clock.boottime() - begun
+        return response
+
+    async def _read(self, reply: aiohttp.ClientResponse, response: Response, cap: int) -> None:
+        response.status = reply.status
+        response.headers = {name.lower(): value for name, value in reply.headers.items()}
+        response.wire, complete = await _read_capped(reply, cap)
+        if not complete:
+            reply.close()
+        response.outcome = of_status(reply.status)
+        if response.outcome is Outcome.OK or reply.status not in NO_BODY:
+            inflated = inflate(response.wire, response.header("content-encoding"), cap, complete=complete)
+            response.body, response.truncated = inflated.body, inflated.truncated
+            response.encoding = inflated.encoding
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+async def _read_capped(reply: aiohttp.ClientResponse, cap: int) -> tuple[bytes, bool]:
+    """(at most `cap` bytes, whether that is all)."""
+    parts: list[bytes] = []
+    size = 0
+    while size <= cap:
+        part = await reply.content.read(CHUNK)
+        if not part:
+            return b"".join(parts), True
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)[:cap], False
+
+
+async def _before_write(session: object, context: object, params: object) -> None:
+    """Runs in the same loop step as the write of the request (nothing here awaits)."""
+    wire = context.trace_request_ctx  # type: ignore[attr-defined]
+    wire.writes += 1
+    if wire.writes > 1:  # aiohttp would silently try again on a fresh connection
+        raise SiteError(Outcome.CONNECTION_LOST, "the kept connection was closed under the request")
+    wire.on_write()
+
+
+def _tls(settings: Fetch) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if settings.ca_file:
+        context.load_verify_locations(settings.ca_file)
+    return context
+
+
+def _outcome_of(error: Exception, sent: bool) -> Outcome:
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
+        return Outcome.TLS_FAILURE
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return Outcome.CONNECT_TIMEOUT
+    if isinstance(error, TimeoutError | asyncio.TimeoutError):
+        return Outcome.READ_TIMEOUT if sent else Outcome.CONNECT_TIMEOUT
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return Outcome.CONNECT_REFUSED
+    if isinstance(error, aiohttp.ClientResponseError | aiohttp.InvalidURL | ValueError):
+        return Outcome.BAD_HTTP
+    if isinstance(error, aiohttp.ClientPayloadError) and "encoding" in str(error).lower():
+        return Outcome.BAD_HTTP
+    return Outcome.CONNECTION_LOST
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]

@@ -1,0 +1,43 @@
+"""Which addresses may be contacted: public ones, plus the networks that a setting allows by name."""
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from crawl_platform.errors import ConfigurationError
+
+# Prefixes of IPv6 that carry an IPv4 address: NAT64 (RFC 6052, 8215), 6to4 (RFC 3056). Checked by what they carry.
+_CARRIERS = (
+    (ip_network("64:ff9b::/96"), 0),
+    (ip_network("64:ff9b:1::/48"), 0),
+    (ip_network("2002::/16"), 80),
+)
+
+
+class AddressGuard:
+    """`allowed`: CIDRs that may be contacted although they are not public (the demo's 127.0.0.0/8)."""
+
+    def __init__(self, allowed: tuple[str, ...] = ()) -> None:
+        try:
+            self._allowed: list[IPv4Network | IPv6Network] = [ip_network(cidr) for cidr in allowed]
+        except ValueError as error:
+            raise ConfigurationError(f"fetch.allow_networks: {error}") from error
+
+    def permits(self, address: str) -> bool:
+        """Whether a connection to `address` (text) may be opened."""
+        ip = ip_address(address.partition("%")[0])
+        if any(ip.version == net.version and ip in net for net in self._allowed):
+            return True
+        carried = self._carried(ip) if isinstance(ip, IPv6Address) else None
+        if carried is not None and not self._public(carried):
+            return False
+        return self._public(ip)
+
+    def _public(self, ip: IPv4Address | IPv6Address) -> bool:
+        return ip.is_global and not ip.is_multicast and not ip.is_reserved
+
+    def _carried(self, ip: IPv6Address) -> IPv4Address | None:
+        if ip.ipv4_mapped is not None:
+            return ip.ipv4_mapped
+        for network, shift in _CARRIERS:
+            if ip in network:
+                return IPv4Address((int(ip) >> shift) & 0xFFFFFFFF)
+        return None

@@ -1,0 +1,322 @@
+"""What an epoch changes in the frontier: results and inbox messages in, one atomic batch out.
+
+A plan is computed from the store and changes nothing. The cell writes its batch together with the manifest
+(the commit point) and then lets the frontier `absorb` it. So a crash before the write changes nothing at
+all, and one after it loses nothing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from crawl_platform.admission.hosts import EXCLUDED, HORIZON, SEED
+from crawl_platform.frontier.frontier import Frontier
+from crawl_platform.frontier.hosts import HostState
+from crawl_platform.frontier.kv import Batch
+from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult
+from crawl_platform.frontier.records import (
+    DISCOVERY,
+    DROPPED,
+    FASTLANE,
+    FETCHED,
+    GONE,
+    NO_LANE,
+    QUEUED,
+    REFRESH,
+    HostRecord,
+    RobotsRecord,
+    UrlRecord,
+    decode,
+    encode,
+    host_key,
+    queue_key,
+    robots_key,
+    url_key,
+)
+from crawl_platform.scheduling.change_rate import Gamma, observe
+from crawl_platform.web.traps import trap_reason
+from crawl_platform.web.url import host_of
+
+DAY = 86_400.0
+AGE_OF_FULL_VALUE = 3_600.0
+"""Seconds in a discovery queue that weigh as much as a value of 1: nothing valuable waits behind
+junk for less than that, and nothing starves."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """`batch` is for the store; the rest tells the frontier and the cell what it means."""
+
+    batch: Batch = field(default_factory=Batch)
+    hosts: dict[str, HostRecord] = field(default_factory=dict)
+    released: list[Lease] = field(default_factory=list)
+    added: list[bytes] = field(default_factory=list)
+    foreign: dict[int, list[Found]] = field(default_factory=dict)
+    """Discoveries that belong to shards of other cells."""
+    turned_away: dict[str, int] = field(default_factory=dict)
+    """Links that did not enter, by reason."""
+    new_urls: int = 0
+    first_fetches: int = 0
+
+    @property
+    def operations(self) -> int:
+        return len(self.batch)
+
+
+class Planner:
+    """Builds one plan. `series` and `manifest` are stamped on the URLs whose rows that manifest carries."""
+
+    def __init__(self, frontier: Frontier, now: float, series: str = "", manifest: int = 0) -> None:
+        self._frontier = frontier
+        self._now = now
+        self._series = series
+        self._manifest = manifest
+        self._records: dict[bytes, UrlRecord] = {}
+        self.plan = Plan()
+
+    # results
+
+    def page(self, result: PageResult) -> None:
+        """Apply an ended page fetch: state, posterior, next due time, discoveries."""
+        lease = result.lease
+        record = self._load(lease.host, lease.url) or lease.record
+        self.plan.released.append(lease)
+        requested_meanwhile = record.lane == FASTLANE and record.request_id != lease.record.request_id
+        if not requested_meanwhile:
+            self._unqueue(lease.host, lease.url, record)
+            record.request_id = ""
+        first = record.last_success_at == 0.0
+        self._judge(result, record)
+        record.series, record.manifest = self._series, self._manifest
+        if not requested_meanwhile:
+            self._queue_again(lease.host, lease.url, record)
+        self._store(lease.host, lease.url, record)
+        if first and record.last_success_at > 0:
+            self._host(lease.host).fetched += 1
+            self.plan.first_fetches += 1
+        for found in result.found:
+            self.discover(found)
+
+    def _judge(self, result: PageResult, record: UrlRecord) -> None:
+        if result.disposition in ("success", "redirect"):
+            if result.posterior is not None:
+                record.rate_a, record.rate_b = result.posterior
+            record.state, record.fails, record.reason = FETCHED, 0, result.reason
+            record.last_success_at = result.at
+            record.body_hash, record.links_hash = result.body_hash, result.links_hash
+            record.fingerprint, record.link_set = result.fingerprint, result.link_set
+            record.etag, record.last_modified = result.etag, result.last_modified
+        elif result.disposition == "gone":
+            record.state, record.reason = GONE, result.reason
+        elif result.disposition == "refused":
+            record.state, record.reason = DROPPED, result.reason
+        else:
+            record.fails += 1
+            record.reason = result.reason
+            if record.fails >= self._frontier.settings.max_attempts and record.last_success_at == 0.0:
+                record.state = GONE
+
+    def _queue_again(self, host: str, url: str, record: UrlRecord) -> None:
+        if record.state in (GONE, DROPPED):
+            return
+        if record.fails:
+            wait = self._frontier.settings.retry_delay * 2 ** min(record.fails - 1, 10)
+            lane = REFRESH if record.last_success_at else DISCOVERY
+        else:
+            wait, lane = self._interval(record), REFRESH
+        self._enqueue(host, url, record, lane, int((self._now + wait) * 1000))
+
+    def _interval(self, record: UrlRecord) -> float:
+        """Seconds until the next visit: the mean time between changes, within the bounds."""
+        refresh = self._frontier.refresh
+        prior = prior_of(refresh.prior_shape, refresh.prior_rate)
+        rate = (prior.a + record.rate_a) / (prior.b + record.rate_b)
+        return min(max(DAY / max(rate, 1e-9), refresh.interval_min), refresh.interval_max)
+
+    def denied(self, lease: Lease) -> None:
+        """Robots forbids a claimed URL: it leaves the queue without having been fetched."""
+        self.page(PageResult(lease, self._now, "refused", "robots"))
+
+    def robots(self, result: RobotsResult, crawl_delay: float) -> None:
+        """Keep a robots answer; it is in force from now on."""
+        lease = result.lease
+        record = RobotsRecord(result.rule, result.at, result.expires_at, result.body, result.failing_since)
+        self.plan.batch.put(robots_key(lease.shard, lease.origin), encode(record))
+        self._host(lease.host).crawl_delay = crawl_delay
+
+    # entries
+
+    def discover(self, found: Found) -> str:
+        """Let a URL in if it belongs: past boundary, traps, budget and the seen set.
+
+        Returns what became of it: new, seen, foreign, horizon, excluded, or a trap's name.
+        """
+        verdict = self._admit_url(found)
+        if verdict not in ("new", "foreign"):
+            self.plan.turned_away[verdict] = self.plan.turned_away.get(verdict, 0) + 1
+        return verdict
+
+    def _admit_url(self, found: Found) -> str:
+        frontier = self._frontier
+        host = host_of(found.url)
+        state = frontier.book.state(host)
+        if state in (HORIZON, EXCLUDED):
+            return state
+        shard = frontier.book.shard(host)
+        if shard not in frontier.shards:
+            self.plan.foreign.setdefault(shard, []).append(found)
+            return "foreign"
+        key = url_key(shard, host, found.url)
+        if key in self._records or key in frontier.seen:
+            return "seen"
+        record = self._host(host)
+        reason = trap_reason(found.url, frontier.settings) or self._over_budget(record, found)
+        if reason is not None:
+            return reason
+        entry = UrlRecord(
+            state=QUEUED, depth=found.depth, hops=found.hops, value=found.value, discovered_at=self._now
+        )
+        record.known += 1
+        self.plan.new_urls += 1
+        self.plan.added.append(key)
+        self._enqueue(host, found.url, entry, DISCOVERY, self._discovery_rank(found.value))
+        self._store(host, found.url, entry)
+        return "new"
+
+    def _discovery_rank(self, value: float) -> int:
+        """Value first, but age counts: both in milliseconds, so the order never has to be rebuilt."""
+        return int((self._now - AGE_OF_FULL_VALUE * value) * 1000)
+
+    def _over_budget(self, record: HostRecord, found: Found) -> str | None:
+        settings = self._frontier.settings
+        if found.depth > settings.max_depth:
+            return "too_deep"
+        if found.hops > 0 and found.hops > settings.max_hops:
+            return "too_many_redirects"
+        if record.known >= settings.page_budget:
+            record.surface = True
+        return "surface_mode" if record.surface and found.depth > settings.surface_depth else None
+
+    def admit(self, host: str, urls: Iterable[Found], *, trusted: bool, decision_id: str) -> bool:
+        """A host enters the seed, with its known URLs. Returns whether that is news."""
+        if self._frontier.book.state(host) == EXCLUDED:
+            return False
+        self._frontier.book.set(host, SEED)
+        record = self._host(host)
+        news = not record.admitted
+        if news:
+            record.admitted, record.trusted = True, trusted
+            record.decision_id, record.since = decision_id, self._now
+        for found in urls:
+            self.discover(found)
+        return news
+
+    def recrawl(self, url: str, request_id: str) -> str:
+        """Put a URL of a seed host into the fastlane. Returns queued, horizon or excluded."""
+        host = host_of(url)
+        state = self._frontier.book.state(host)
+        if state != SEED:
+            return state
+        record = self._load(host, url)
+        if record is None:
+            record = UrlRecord(discovered_at=self._now)
+            self._host(host).known += 1
+            self.plan.new_urls += 1
+            self.plan.added.append(url_key(self._frontier.book.shard(host), host, url))
+        self._unqueue(host, url, record)
+        if record.state in (GONE, DROPPED):
+            record.state = FETCHED if record.last_success_at else QUEUED
+        record.request_id = request_id
+        self._enqueue(host, url, record, FASTLANE, int(self._now * 1000))
+        self._store(host, url, record)
+        return "queued"
+
+    def redeliver(self, host: str, url: str, record: UrlRecord) -> None:
+        """The rows of its last fetch were quarantined: fetch it again now, as if it had never been seen."""
+        self._unqueue(host, url, record)
+        record.body_hash = record.links_hash = 0
+        record.etag = record.last_modified = ""
+        self._enqueue(host, url, record, FASTLANE, int(self._now * 1000))
+        self._store(host, url, record)
+
+    # the overlay
+
+    def _host(self, host: str) -> HostRecord:
+        record = self.plan.hosts.get(host)
+        if record is None:
+            state = self._frontier.hosts.get(host)
+            record = (
+                msgspec.structs.replace(state.record) if state is not None else HostRecord(since=self._now)
+            )
+            self.plan.hosts[host] = record
+        return record
+
+    def _load(self, host: str, url: str) -> UrlRecord | None:
+        key = url_key(self._frontier.book.shard(host), host, url)
+        if key not in self._records:
+            data = self._frontier.kv.get(key)
+            if data is None:
+                return None
+            self._records[key] = decode(data, UrlRecord)
+        return self._records[key]
+
+    def _store(self, host: str, url: str, record: UrlRecord) -> None:
+        key = url_key(self._frontier.book.shard(host), host, url)
+        self._records[key] = record
+        self.plan.batch.put(key, encode(record))
+
+    def _unqueue(self, host: str, url: str, record: UrlRecord) -> None:
+        if record.lane == NO_LANE:
+            return
+        shard = self._frontier.book.shard(host)
+        self.plan.batch.delete(queue_key(shard, host, record.lane, record.rank, url))
+        self._host(host).queued -= 1
+        record.lane = NO_LANE
+
+    def _enqueue(self, host: str, url: str, record: UrlRecord, lane: int, rank: int) -> None:
+        shard = self._frontier.book.shard(host)
+        record.lane, record.rank = lane, max(rank, 0)
+        self.plan.batch.put(queue_key(shard, host, lane, record.rank, url), b"")
+        self._host(host).queued += 1
+
+    def finish(self) -> Plan:
+        """The plan, with the records of the hosts it touched in its batch."""
+        book = self._frontier.book
+        for host, record in self.plan.hosts.items():
+            self.plan.batch.put(host_key(book.shard(host), host), encode(record))
+        return self.plan
+
+
+def prior_of(shape: float, rate: float) -> Gamma:
+    """Gamma prior of a page of which nothing is known; `rate` in changes per day."""
+    return Gamma(shape, shape / rate)
+
+
+def absorb(frontier: Frontier, plan: Plan, now: float, boot: float) -> None:
+    """The plan's batch is in the store: bring the frontier's memory in line with it."""
+    for key in plan.added:
+        frontier.seen.add(key)
+    frontier.known += plan.new_urls
+    frontier.fetched += plan.first_fetches
+    for lease in plan.released:
+        frontier.hosts[lease.host].leased.discard(lease.url)
+    for host, record in plan.hosts.items():
+        state = frontier.hosts.get(host)
+        if state is None:
+            state = frontier.hosts[host] = HostState(host, frontier.book.shard(host), record)
+        record.not_before = max(record.not_before, state.record.not_before)
+        record.backoff = state.record.backoff
+        state.record = record
+        state.queues_changed()
+        frontier.reschedule(host, now, boot)
+
+
+def posterior_after(
+    record: UrlRecord, changed: bool | None, at: float, shape: float, rate: float
+) -> tuple[float, float]:
+    """Posterior increments of a page after a check at `at` (UTC seconds); unchanged on the first success."""
+    if changed is None or record.last_success_at == 0.0:
+        return record.rate_a, record.rate_b
+    elapsed = max(at - record.last_success_at, 0.0) / DAY
+    return observe(prior_of(shape, rate), record.rate_a, record.rate_b, elapsed, changed)
