@@ -1,0 +1,206 @@
+"""Which encoding a body is in, and how its URLs' queries are written (WHATWG Encoding and HTML standards).
+
+Order (HTML §13.2.3.2): byte order mark, Content-Type, meta prescan of the first 1024 bytes, then a guess, then
+windows-1252. The guess is narrow: valid UTF-8 that is not ASCII, or text that decodes as Shift_JIS or EUC-JP and
+shows kana; browsers guess there as well.
+"""
+
+import codecs
+import re
+from functools import lru_cache
+
+DEFAULT = "windows-1252"
+
+# WHATWG labels (Encoding §4.2) by encoding, for those whose labels differ from the name. Lower case.
+_LABELS = {
+    "utf-8": "unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf8 x-unicode20utf8",
+    "ibm866": "866 cp866 csibm866",
+    "iso-8859-2": "csisolatin2 iso-ir-101 iso8859-2 iso88592 iso_8859-2 iso_8859-2:1987 l2 latin2",
+    "iso-8859-3": "csisolatin3 iso-ir-109 iso8859-3 iso88593 iso_8859-3 iso_8859-3:1988 l3 latin3",
+    "iso-8859-4": "csisolatin4 iso-ir-110 iso8859-4 iso88594 iso_8859-4 iso_8859-4:1988 l4 latin4",
+    "iso-8859-5": "csisolatincyrillic cyrillic iso-ir-144 iso8859-5 iso88595 iso_8859-5 iso_8859-5:1988",
+    "iso-8859-6": "arabic asmo-708 csiso88596e csiso88596i csisolatinarabic ecma-114 iso-8859-6-e iso-8859-6-i"
+    " iso-ir-127 iso8859-6 iso88596 iso_8859-6 iso_8859-6:1987",
+    "iso-8859-7": "csisolatingreek ecma-118 elot_928 greek greek8 iso-ir-126 iso8859-7 iso88597 iso_8859-7"
+    " iso_8859-7:1987 sun_eu_greek",
+    "iso-8859-8": "csiso88598e csisolatinhebrew hebrew iso-8859-8-e iso-ir-138 iso8859-8 iso88598 iso_8859-8"
+    " iso_8859-8:1988 visual",
+    "iso-8859-8-i": "csiso88598i logical",
+    "iso-8859-10": "csisolatin6 iso-ir-157 iso8859-10 iso885910 l6 latin6",
+    "iso-8859-13": "iso8859-13 iso885913",
+    "iso-8859-14": "iso8859-14 iso885914",
+    "iso-8859-15": "csisolatin9 iso8859-15 iso885915 iso_8859-15 l9",
+    "iso-8859-16": "",
+    "koi8-r": "cskoi8r koi koi8 koi8_r",
+    "koi8-u": "koi8-ru",
+    "macintosh": "csmacintosh mac x-mac-roman",
+    "windows-874": "dos-874 iso-8859-11 iso8859-11 iso885911 tis-620",
+    "windows-1250": "cp1250 x-cp1250",
+    "windows-1251": "cp1251 x-cp1251",
+    "windows-1252": "ansi_x3.4-1968 ascii cp1252 cp819 csisolatin1 ibm819 iso-8859-1 iso-ir-100 iso8859-1 iso88591"
+    " iso_8859-1 iso_8859-1:1987 l1 latin1 us-ascii x-cp1252",
+    "windows-1253": "cp1253 x-cp1253",
+    "windows-1254": "cp1254 csisolatin5 iso-8859-9 iso-ir-148 iso8859-9 iso88599 iso_8859-9 iso_8859-9:1989 l5"
+    " latin5 x-cp1254",
+    "windows-1255": "cp1255 x-cp1255",
+    "windows-1256": "cp1256 x-cp1256",
+    "windows-1257": "cp1257 x-cp1257",
+    "windows-1258": "cp1258 x-cp1258",
+    "x-mac-cyrillic": "x-mac-ukrainian",
+    "gbk": "chinese csgb2312 csiso58gb231280 gb2312 gb_2312 gb_2312-80 iso-ir-58 x-gbk",
+    "gb18030": "",
+    "big5": "big5-hkscs cn-big5 csbig5 x-x-big5",
+    "euc-jp": "cseucpkdfmtjapanese x-euc-jp",
+    "iso-2022-jp": "csiso2022jp",
+    "shift_jis": "csshiftjis ms932 ms_kanji shift-jis sjis windows-31j x-sjis",
+    "euc-kr": "cseuckr csksc56011987 iso-ir-149 korean ks_c_5601-1987 ks_c_5601-1989 ksc5601 ksc_5601 windows-949",
+    "replacement": "csiso2022kr hz-gb-2312 iso-2022-cn iso-2022-cn-ext iso-2022-kr",
+    "utf-16be": "unicodefffe",
+    "utf-16le": "csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16",
+    "x-user-defined": "",
+}
+_ENCODING = {label: name for name, labels in _LABELS.items() for label in (name, *labels.split())}
+
+# Python's name where it is not WHATWG's; the wider relatives that browsers decode with.
+_CODEC = {
+    "gbk": "gb18030", "shift_jis": "cp932", "euc-kr": "cp949", "big5": "big5hkscs", "ibm866": "cp866",
+    "iso-8859-8-i": "iso-8859-8", "macintosh": "mac_roman", "windows-874": "cp874", "x-mac-cyrillic": "mac_cyrillic",
+    "utf-16le": "utf-16-le", "utf-16be": "utf-16-be", "iso-2022-jp": "iso2022_jp_ext", "koi8-u": "koi8-u",
+}  # fmt: skip
+_MULTIBYTE = frozenset({"gbk", "gb18030", "big5", "euc-jp", "iso-2022-jp", "shift_jis", "euc-kr", "utf-16le", "utf-16be"})
+_NOT_ASCII = frozenset({"iso-2022-jp", "utf-16le", "utf-16be", "replacement"})
+
+_content_type_charset = re.compile(r"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.I).search
+_meta = re.compile(rb"<!--.*?(?:-->|\Z)|<meta(?=[\s/])((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>|<(/?[a-z](?:[^>\"']|\"[^\"]*\"|'[^']*')*|[!/?][^>]*)>", re.I | re.S)  # noqa: E501
+_attribute = re.compile(rb"""([^\s/>="']+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?""")
+_kana = re.compile("[ぁ-ゖァ-ヺー]").findall
+_wide = re.compile("[^\x00-\x7f]").findall
+
+
+def encoding_of(label: str) -> str | None:
+    """The WHATWG encoding that `label` names, or None."""
+    return _ENCODING.get(label.strip(" \t\n\r\f").lower())
+
+
+def sniff(body: bytes, content_type: str | None) -> tuple[str, str]:
+    """The encoding of an HTML `body`, and the one that its URLs' queries are written in (WHATWG names).
+
+    They are one, except where nothing decides: in an undeclared ASCII document a query's other characters stem
+    from character references, and servers read those as UTF-8.
+    """
+    encoding = bom(body) or declared(content_type) or _prescan(body[:1024]) or _guess(body)
+    if encoding is None:
+        return DEFAULT, "utf-8" if body.isascii() else DEFAULT
+    return encoding, encoding
+
+
+def bom(body: bytes) -> str | None:
+    if body.startswith(codecs.BOM_UTF8):
+        return "utf-8"
+    return {codecs.BOM_UTF16_LE: "utf-16le", codecs.BOM_UTF16_BE: "utf-16be"}.get(body[:2])
+
+
+def declared(content_type: str | None) -> str | None:
+    """The encoding that a Content-Type header names."""
+    match = _content_type_charset(content_type) if content_type else None
+    return encoding_of(match[1] or match[2] or match[3] or "") if match else None
+
+
+def _prescan(head: bytes) -> str | None:
+    """HTML §13.2.3.2 "prescan a byte stream"; UTF-16 in a meta means UTF-8."""
+    for tag in _meta.finditer(head):
+        if tag[1] is None:
+            continue
+        attributes: dict[str, str] = {}
+        for name, *values in _attribute.findall(tag[1]):
+            attributes.setdefault(name.decode("latin-1").lower(), b"".join(values).decode("latin-1"))
+        label = attributes.get("charset")
+        if label is None and attributes.get("http-equiv", "").lower() == "content-type":
+            match = _content_type_charset(attributes.get("content", ""))
+            label = (match[1] or match[2] or match[3]) if match else None
+        encoding = encoding_of(label) if label else None
+        if encoding:
+            return {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": DEFAULT}.get(encoding, encoding)
+    return None
+
+
+def _guess(body: bytes) -> str | None:
+    if body.isascii():
+        return None
+    # A body may be cut in the middle of a character.
+    sample = body[:65_536]
+    for name, codec in (("utf-8", "utf-8"), ("shift_jis", "cp932"), ("euc-jp", "euc_jp")):
+        try:
+            text = codecs.getincrementaldecoder(codec)().decode(sample)
+        except UnicodeDecodeError:
+            continue
+        if name == "utf-8" or 3 * len(_kana(text)) > len(_wide(text)):
+            return name
+    return None
+
+
+def decode(body: bytes, encoding: str) -> bytes:
+    """`body` as UTF-8 without byte order mark; what can't be decoded becomes U+FFFD."""
+    if encoding == "utf-8":
+        return body.removeprefix(codecs.BOM_UTF8)
+    if encoding == "replacement":
+        return "\ufffd".encode() if body else b""
+    if encoding not in _NOT_ASCII and body.isascii():
+        return body
+    if encoding in _MULTIBYTE:
+        text = body.decode(_CODEC.get(encoding, encoding), "replace").removeprefix("\ufeff")
+    else:
+        text = codecs.charmap_decode(body, "replace", _table(encoding))[0]
+    return text.encode("utf-8", "replace")
+
+
+@lru_cache(maxsize=64)
+def _table(encoding: str) -> str:
+    """Decoding table of a single-byte encoding; bytes that have no character below A0 are C1 controls."""
+    if encoding == "x-user-defined":
+        return "".join(chr(byte if byte < 0x80 else 0xF700 + byte) for byte in range(256))
+    codec = _CODEC.get(encoding, encoding.replace("windows-", "cp"))
+    chars = [bytes([byte]).decode(codec, "replace") for byte in range(256)]
+    windows = encoding.startswith("windows-")
+    return "".join(chr(b) if c == "\ufffd" and windows and b < 0xA0 else c for b, c in enumerate(chars))
+
+
+_QUERY_SAFE = frozenset(map(ord, "!$%&()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"))
+
+
+def query_in(href: str, encoding: str) -> str:
+    """`href` with its query percent-encoded in the document's encoding (URL §4.1, "query state").
+
+    Characters that the encoding lacks become `&#…;`, percent-encoded. Only needed if `href` is not ASCII;
+    UTF-16 documents write queries in UTF-8.
+    """
+    if encoding in ("utf-8", "utf-16le", "utf-16be", "replacement"):
+        return href
+    before, mark, rest = href.partition("?")
+    if not mark or "#" in before:
+        return href
+    query, hash_, fragment = rest.partition("#")
+    encoded = "".join(map(_percent, _encode(query, encoding)))
+    return f"{before}?{encoded}{hash_}{fragment}"
+
+
+def _percent(byte: int) -> str:
+    return chr(byte) if byte in _QUERY_SAFE else f"%{byte:02X}"
+
+
+def _encode(query: str, encoding: str) -> bytes:
+    if encoding == "iso-2022-jp":
+        query = re.sub("[\x0e\x0f\x1b]", "\ufffd", query)
+    out = bytearray()
+    codec = _CODEC.get(encoding, encoding.replace("windows-", "cp"))
+    codec = {"big5hkscs": "big5hkscs", "iso2022_jp_ext": "iso2022_jp_ext"}.get(codec, codec)
+    try:
+        return query.encode(codec)
+    except UnicodeEncodeError:
+        pass
+    for char in query:
+        try:
+            out += char.encode(codec)
+        except UnicodeEncodeError:
+            out += f"%26%23{ord(char)}%3B".encode()
+    return bytes(out)

@@ -1,0 +1,84 @@
+"""What part of a page an element opens: by its tag, its ARIA role, or whole words of its class and id.
+
+Class words are matched as whole tokens with a few customary affixes (`site-footer`, `nav-wrapper`), because
+`has-sidebar` or `content-with-nav` on a wrapper says nothing about the wrapper.
+"""
+
+import re
+from typing import NamedTuple
+
+
+class Region(NamedTuple):
+    """`position` as in `Link.position`. `counts`: its text counts as a change. `content`: may be main text."""
+
+    position: str
+    counts: bool
+    content: bool
+
+
+OTHER = Region("other", True, True)
+MAIN = Region("main", True, True)
+NAV = Region("nav", False, False)
+HEADER = Region("header", False, False)
+FOOTER = Region("footer", False, False)
+ASIDE = Region("aside", False, False)
+COMMENTS = Region("comments", True, False)
+NOISE = Region("other", False, False)
+
+BY_TAG = {"nav": NAV, "header": HEADER, "footer": FOOTER, "aside": ASIDE, "main": MAIN, "article": MAIN}
+_BY_ROLE = {
+    "navigation": NAV, "menu": NAV, "menubar": NAV, "banner": HEADER, "contentinfo": FOOTER, "complementary": ASIDE,
+    "main": MAIN, "article": MAIN, "search": NAV, "alert": NOISE, "dialog": NOISE, "alertdialog": NOISE,
+}  # fmt: skip
+
+_WORDS = {
+    "noise": (
+        NOISE,
+        r"ads?|advert\w*|adsense|adsbygoogle|adslot|adunit|dfp|gpt-ad|sponsor(?:ed|s|ship)?|promoted|taboola|outbrain"
+        r"|cookies?|consent|gdpr|newsletter|subscribe|subscription|paywall|popup|modal|overlay|timestamp|time-?ago"
+        r"|view-?counts?|share-?counts?|hit-?counter|visually-hidden|sr-only|screen-reader-text",
+    ),
+    "comments": (COMMENTS, r"comments?|commentlist|disqus(?:_thread)?|respond|discussion"),
+    "footer": (FOOTER, r"footer|navfooter|colophon|copyright|footnav"),
+    "header": (HEADER, r"header|navheader|masthead|topbar|banner"),
+    "nav": (NAV, r"nav|navbar|navigation|menu|submenu|breadcrumbs?|pagination|pager|toc|toolbar|skip-?links?|tabs|browsebar"),
+    "aside": (
+        ASIDE,
+        r"side-?bar|aside|widgets?|related|recommend(?:ed|ations?)|social|share|sharing|promo|trending"
+        r"|most-?(?:read|popular)|tags?|tag-?list|author-?bio|read-?(?:more|next)",
+    ),
+    "main": (
+        MAIN,
+        r"main|content|maincontent|bodycontent|article|article-?body|post|post-?(?:body|content)"
+        r"|entry|entry-?content|story|story-?body",
+    ),
+}  # fmt: skip
+_BEFORE = r"(?:(?:site|page|main|global|primary|secondary|top|bottom|left|right|js|the|sphinx|mobile)[-_]{1,2})?"
+_AFTER = r"(?:[-_]{1,2}(?:wrap(?:per)?|container|box|bar|list|menu|inner|outer|area|section|block|row|col|links?|items?|\d+))*"
+_marked = re.compile(
+    r"(?<![\w-])"
+    + _BEFORE
+    + "(?:"
+    + "|".join(f"(?P<{name}>{words})" for name, (_, words) in _WORDS.items())
+    + ")"
+    + _AFTER
+    + r"(?![\w-])",
+    re.IGNORECASE,
+).search
+_hiding = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE).search
+
+
+def region_of(tag: str, attributes: dict[str, str | None]) -> Region | None:
+    """The region that an element opens, or None if it belongs to the one around it."""
+    if "hidden" in attributes or _hiding(attributes.get("style") or ""):
+        return NOISE
+    role = attributes.get("role")
+    if role:
+        region = _BY_ROLE.get(role.lower())
+        if region is not None:
+            return region
+    if tag in BY_TAG:
+        return BY_TAG[tag]
+    names = f"{attributes.get('class') or ''} {attributes.get('id') or ''}"
+    match = _marked(names[:300]) if names != " " else None
+    return _WORDS[match.lastgroup][0] if match is not None and match.lastgroup else None
