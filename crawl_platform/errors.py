@@ -29,6 +29,10 @@ class LakeRewoundError(LakeError):
     """The lake shows an older transaction than one this cell has already seen: it was restored."""
 
 
+class QueryError(PlatformError):
+    """SQL that is wrong or would change something; the message is one line that says what to do."""
+
+
 class ExchangeError(PlatformError):
     """NATS is away, refuses, or its stores are full."""
 

@@ -13,6 +13,8 @@ refuses the commit if another writer has moved one of the same transactions sinc
 refuses a number that isn't above the recorded one.
 """
 
+import functools
+import operator
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -62,22 +64,16 @@ def split_by_partition(table: Table, data: pa.Table) -> Iterator[tuple[dict[str,
         if data.num_rows:
             yield {}, data
         return
-    keys = data.select(table.partition_by)
-    for key in keys.group_by(list(table.partition_by)).aggregate([]).sort_by(_ascending(table)).to_pylist():
-        mask = _all_equal(keys, key)
-        yield {name: _partition_value(value) for name, value in key.items()}, data.filter(mask)
+    keys = data.select(list(table.partition_by))
+    distinct = keys.group_by(keys.schema.names).aggregate([])
+    for key in distinct.sort_by([(name, "ascending") for name in keys.schema.names]).to_pylist():
+        rows = data if distinct.num_rows == 1 else data.filter(_matches(key))
+        yield {name: _partition_value(value) for name, value in key.items()}, rows
 
 
-def _ascending(table: Table) -> list[tuple[str, str]]:
-    return [(name, "ascending") for name in table.partition_by]
-
-
-def _all_equal(keys: pa.Table, key: Mapping[str, object]) -> pa.ChunkedArray:
-    masks = [pc.equal(keys[name], pa.scalar(value, keys[name].type)) for name, value in key.items()]
-    mask = masks[0]
-    for other in masks[1:]:
-        mask = pc.and_(mask, other)
-    return mask
+def _matches(key: Mapping[str, object]) -> pc.Expression:
+    tests = [pc.is_null(pc.field(n)) if v is None else pc.field(n) == v for n, v in key.items()]
+    return functools.reduce(operator.and_, tests)
 
 
 def _partition_value(value: object) -> str | None:

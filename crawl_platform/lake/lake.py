@@ -185,7 +185,7 @@ class Lake:
         return find_commit(self.delta(COMMITS.name), self.path(COMMITS.name), commit_id)
 
     def vector(self, at: int | None = None) -> tuple[dict[str, int], int | None]:
-        """(version of every table, commit it belongs to) as a reader sees it at commit `at` (default: the last).
+        """(version of every table, commit it belongs to) as seen at commit `at` (default: the last).
 
         Tables that the commit doesn't name, and all before the first, are at their current version.
         """

@@ -110,10 +110,10 @@ def create_views(
 def _create(
     connection: duckdb.DuckDBPyConnection, name: str, row: str, sql: str, columns: tuple[Column, ...]
 ) -> None:
-    connection.execute(f"CREATE VIEW {name} AS {sql}")
-    connection.execute(f"COMMENT ON VIEW {name} IS {literal(row)}")
-    for column in columns:
-        connection.execute(f'COMMENT ON COLUMN {name}."{column.name}" IS {literal(column.doc)}')
+    comments = [f'COMMENT ON COLUMN {name}."{c.name}" IS {literal(c.doc)}' for c in columns]
+    connection.execute(
+        "; ".join([f"CREATE VIEW {name} AS {sql}", f"COMMENT ON VIEW {name} IS {literal(row)}", *comments])
+    )
 
 
 def described() -> Iterator[tuple[str, str, Table]]:

@@ -1,0 +1,179 @@
+"""`crawl sql`: read the lake with SQL, at one consistent commit."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import click
+import duckdb
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from crawl_platform import settings
+from crawl_platform.cli.options import home_option
+from crawl_platform.cli.rows import BATCH_ROWS, print_table, write_csv, write_json
+from crawl_platform.cli.shell import Shell
+from crawl_platform.errors import PlatformError, QueryError
+from crawl_platform.lake.catalog import CATALOG_NAME, install_extension, write_catalog
+from crawl_platform.lake.lake import Lake
+from crawl_platform.lake.readonly import explain_error, read_only_statements
+from crawl_platform.lake.views import described
+
+Format = Literal["table", "json", "csv"]
+HISTORY_NAME = ".sql_history"
+TERMINAL_ROWS = 100
+
+
+class BadSql(click.ClickException):
+    exit_code = 2
+
+
+@click.command("sql")
+@click.argument("query", required=False)
+@click.option("--json", "format_", flag_value="json", help="A list of objects.")
+@click.option("--csv", "format_", flag_value="csv", help="With a header; nested values as JSON.")
+@click.option("--at", type=int, metavar="COMMIT", help="Read at this commit instead of the last.")
+@click.option("--tables", is_flag=True, help="List what can be queried, and what a row is.")
+@click.option("--install-extension", "install", is_flag=True, help="Let plain DuckDB open the catalog.")
+@home_option
+def sql_command(
+    query: str | None, format_: Format | None, at: int | None, tables: bool, install: bool, home: Path
+) -> None:
+    """Read the lake with SQL (DuckDB's), at one consistent commit; nothing can be changed.
+
+    Without QUERY: a shell on a terminal, else SQL from standard input.
+    """
+    try:
+        lake = Lake(settings.load(home).lake_root)
+        if install:
+            _install(lake, home)
+        elif tables:
+            print_tables(Console())
+        elif query is None and sys.stdin.isatty():
+            _interactive(lake, at, home, format_ or "table")
+        else:
+            with Session(lake, at, format_ or "table") as session:
+                session.run(sys.stdin.read() if query is None else query)
+    except QueryError as error:
+        raise BadSql(str(error)) from error
+    except PlatformError as error:
+        raise click.ClickException(str(error)) from error
+
+
+class Session:
+    """A connection at one commit, and how its results are shown."""
+
+    def __init__(self, lake: Lake, at: int | None, format_: Format) -> None:
+        self._lake = lake
+        self._format = format_
+        self._connection = lake.connect(at)
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def refresh(self) -> None:
+        """Move to the newest commit."""
+        self._connection.close()
+        self._connection = self._lake.connect()
+
+    def run(self, sql: str) -> None:
+        """Run the statements of `sql` and show each result. Raises `QueryError`, before running any, if one
+        is wrong or would write."""
+        statements = read_only_statements(sql)
+        if not statements:
+            raise QueryError('no SQL given: crawl sql "SELECT count(*) FROM fetches"')
+        for statement in statements:
+            with _query_errors():
+                self._show(self._connection.execute(statement).to_arrow_reader(BATCH_ROWS))
+
+    def _show(self, result: pa.RecordBatchReader) -> None:
+        if self._format == "json":
+            write_json(result, sys.stdout)
+        elif self._format == "csv":
+            write_csv(result, sys.stdout)
+        else:
+            print_table(result, Console(), TERMINAL_ROWS)
+
+
+@contextlib.contextmanager
+def _query_errors() -> Iterator[None]:
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise QueryError(explain_error(error)) from error
+
+
+def print_tables(console: Console) -> None:
+    """What can be queried, and what a row is."""
+    grid = RichTable(header_style="bold")
+    grid.add_column("name", no_wrap=True)
+    grid.add_column("one row is")
+    for name, row, _ in described():
+        grid.add_row(Text(name), Text(row))
+    console.print(grid)
+
+
+def print_schema(name: str, console: Console) -> None:
+    """Columns of one table or view, with their types and docs."""
+    table = {known: table for known, _, table in described()}.get(name)
+    if table is None:
+        raise QueryError(f"there is no table {name or '(name missing)'}: .tables lists them")
+    grid = RichTable(header_style="bold")
+    for heading in ("column", "type", "what it says"):
+        grid.add_column(heading, overflow="fold")
+    for column in table.columns:
+        grid.add_row(Text(column.name), Text(str(column.type)), Text(column.doc))
+    console.print(grid)
+
+
+def _interactive(lake: Lake, at: int | None, home: Path, format_: Format) -> None:
+    console = Console()
+    with Session(lake, at, format_) as session, _history(home / HISTORY_NAME):
+        console.print(f"{_standing(lake, at)} Read-only; .help for help.", highlight=False)
+        commands = {
+            ".tables": lambda _: print_tables(console),
+            ".schema": lambda name: print_schema(name, console),
+            ".refresh": lambda _: _refresh(session, lake, console),
+        }
+        Shell(input, click.echo, session.run, commands).loop()
+
+
+def _refresh(session: Session, lake: Lake, console: Console) -> None:
+    session.refresh()
+    console.print(_standing(lake, None), highlight=False)
+
+
+def _standing(lake: Lake, at: int | None) -> str:
+    row = lake.latest_commit() if at is None else lake.commit(at)
+    return f"Commit {row.commit_id} of {row.at:%Y-%m-%d %H:%M:%S} UTC." if row else "Nothing committed yet."
+
+
+@contextlib.contextmanager
+def _history(path: Path) -> Iterator[None]:
+    """Line editing whose history outlives the shell."""
+    import readline  # changes how input() behaves, so only where there is a terminal
+
+    if path.exists():
+        readline.read_history_file(path)
+    readline.set_history_length(1_000)
+    try:
+        yield
+    finally:
+        readline.write_history_file(path)
+
+
+def _install(lake: Lake, home: Path) -> None:
+    path = home / CATALOG_NAME
+    install_extension()
+    if lake.exists():
+        write_catalog(lake, path)
+    click.echo("DuckDB finds the delta extension now. In Python, two lines read the lake:\n")
+    click.echo(f'con = duckdb.connect("{path}", read_only=True)')
+    click.echo('con.sql("SELECT count(*) FROM fetches")')
