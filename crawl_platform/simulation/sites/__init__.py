@@ -1,0 +1,1 @@
+"""The families of hosts: one file per character."""
