@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
 from crawl_platform.errors import LakeError, OwnershipLostError
@@ -203,11 +203,8 @@ class DeltaWriter:
                 partition_by=list(self.table.partition_by),
                 commit_properties=properties,
             )
-        except CommitFailedError as error:
-            raise OwnershipLostError(
-                f"another committer has written to {self.table.name} since the last refresh: {error}"
-            ) from error
         except DeltaError as error:
+            self._raise_if_moved(transactions, error)
             raise LakeError(f"{self.table.name} refused the commit: {error}") from error
         self.refresh()
         return self._own_version(before, transactions)
@@ -230,6 +227,15 @@ class DeltaWriter:
         for file in files:
             if file.table != self.table.name or set(file.partition) != set(self.table.partition_by):
                 raise LakeError(f"{file.path} was staged for {file.table}, partition {file.partition}")
+
+    def _raise_if_moved(self, transactions: Mapping[str, int], error: DeltaError) -> None:
+        """Raise `OwnershipLostError` if one of the transactions has been moved since the last refresh."""
+        now = open_delta(self.root)
+        moved = [app for app in transactions if now.transaction_version(app) != self.transaction_version(app)]
+        if moved:
+            raise OwnershipLostError(
+                f"another committer has moved {', '.join(moved)} in {self.table.name} since the last refresh"
+            ) from error
 
     def _own_version(self, before: int, transactions: Mapping[str, int]) -> int:
         """The version of the commit just made: others may have come in between and after."""

@@ -10,8 +10,13 @@ from crawl_platform.errors import ConfigurationError
 OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
+    "allow_unsigned_extensions": True,
 }
-"""A connection that never looks for an extension by itself, on disk or on the network."""
+"""A connection that never looks for an extension by itself, on disk or on the network.
+
+The signature isn't checked again at each connection: that reads all 80 MB of the file (0.15–0.3 s, against
+1 ms), and the wheel that brought it is pinned by hash in `requirements.lock`.
+"""
 
 
 def extension_path() -> Path:

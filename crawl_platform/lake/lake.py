@@ -72,7 +72,9 @@ class Lake:
         try:
             return msgspec.json.decode(path.read_bytes(), type=Card)
         except FileNotFoundError as error:
-            raise LakeError(f"there is no lake at {self.root}: start a crawl there first") from error
+            raise LakeError(
+                f"there is no lake at {self.root}: name the crawl's folder, or start a crawl"
+            ) from error
         except msgspec.DecodeError as error:
             raise LakeError(f"{path} is damaged: {error}") from error
 
@@ -189,6 +191,7 @@ class Lake:
 
         Tables that the commit doesn't name, and all before the first, are at their current version.
         """
+        self._card()
         row = self.latest_commit() if at is None else self.commit(at)
         if row is None:
             return self.versions(), None
@@ -209,7 +212,11 @@ class Lake:
         """
         vector, last = self.vector(at)
         connection = open_duckdb()
-        create_views(connection, self.root, {**vector, **(versions or {})}, last)
+        try:
+            create_views(connection, self.root, {**vector, **(versions or {})}, last)
+        except duckdb.Error as error:
+            connection.close()
+            raise LakeError(f"the lake can't be read at commit {last}: {error}") from error
         return connection
 
     def query(self, sql: str, params: Sequence[Any] | None = None, at: int | None = None) -> pa.Table:

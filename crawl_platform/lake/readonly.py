@@ -38,6 +38,7 @@ def _require_read_only(statement: duckdb.Statement) -> None:
     if statement.type == duckdb.StatementType.EXPLAIN and _explains_a_select(statement.query):
         return
     kind = str(statement.type).rpartition(".")[2]
+    kind = "EXPLAIN of anything but a SELECT" if kind == "EXPLAIN" else kind
     raise QueryError(
         f"{kind} is refused: this reads the lake and changes nothing. "
         "Use SELECT, DESCRIBE, SHOW, SUMMARIZE or EXPLAIN."

@@ -124,7 +124,7 @@ LINKS = Table(
 
 PAGES = Table(
     "pages",
-    "One version of a page's content: written when the body differs from the last one kept.",
+    "One version of a page's content: written when the cleaned markup differs from the last one kept.",
     "fleet",
     (
         _c("fetch_id", S, "The fetch that brought this version.", True),

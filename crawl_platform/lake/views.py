@@ -101,7 +101,11 @@ def create_views(
     """Create every view in `connection`, tables at `versions`, commits up to and with `last_commit`."""
     for table in TABLES.values():
         source = f"delta_scan({literal(str(root / table.name))}, version => {versions[table.name]})"
-        until = f" WHERE commit_id <= {last_commit}" if table.name == "commits" and last_commit else ""
+        until = (
+            f" WHERE commit_id <= {last_commit}"
+            if table.name == "commits" and last_commit is not None
+            else ""
+        )
         _create(connection, table.name, table.row, f"SELECT * FROM {source}{until}", table.columns)
     for view in VIEWS.values():
         _create(connection, view.name, view.row, view.sql, TABLES[view.columns_of].columns)
