@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-import brotli  # type: ignore[import-untyped]
+import brotli
 from isal import isal_zlib
 
 from crawl_platform.simulation import chance, faults, markup, noise

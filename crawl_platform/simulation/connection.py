@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._open.add(self)
         # No buffer of ours: a reply counts as handed over only when the kernel has it.
-        transport.set_write_buffer_limits(high=0)
+        self._transport.set_write_buffer_limits(high=0)
 
     def abort(self) -> None:
         """End now; a request under way is logged as disconnected."""

@@ -65,7 +65,7 @@ def _address(seed: int, row: Row, block: int, i: int) -> str:
     net = 16 + chance.key(seed, "net") % 200
     if row.role == "farm":
         return f"127.{net}.250.{9 if row.shared else 10 + i}"
-    return f"127.{net}.{block}.7"
+    return f"127.{net + block // 250}.{block % 250}.7"
 
 
 def _host(

@@ -14,7 +14,7 @@ def paragraphs(seed: int, sketch: Sketch, version: int, words: Vocabulary) -> li
     """Paragraphs of the main text, the lead first if there is one."""
     n = max(1, sketch.paragraphs)
     drawn = (chance.rng(seed, "text", sketch.text_key, i, revision(i, n, version)) for i in range(n))
-    texts = [words.paragraph(r, 3 + int(4 * r.random())) for r in drawn]
+    texts = [words.paragraph(r, 4 + int(5 * r.random())) for r in drawn]
     return [sketch.lead, *texts] if sketch.lead else texts
 
 

@@ -5,6 +5,7 @@ Times are compared by CLOCK_BOOTTIME, which no operator can step. Tolerances fol
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
@@ -71,7 +72,7 @@ def short_gaps(
         if needed is None:
             continue
         least = needed - (tolerance(needed) if allowance is None else allowance)
-        for first, second in zip(entries, entries[1:], strict=False):
+        for first, second in pairwise(entries):
             gap = second.start_boot - first.start_boot
             if gap < least:
                 found.append(Pair(key, first, second, needed - gap))

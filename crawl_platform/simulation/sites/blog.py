@@ -102,7 +102,7 @@ class Blog(Site):
         return self.sketch(
             path,
             self.title("post", n),
-            self.size(12, n),
+            self.size(18, n),
             tuple(links),
             () if printed else self.comments(main, 6),
             text_key=self.host.name + main,

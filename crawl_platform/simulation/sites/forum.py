@@ -31,7 +31,8 @@ class Forum(Site):
         yield from ("/", "/resources", "/about")
         yield from (f"/board/{b}" for b in range(1, _BOARDS + 1))
         yield from (f"/thread/{n}" for n in range(self._threads.count(t)))
-        yield from (f"/user/{u}" for u in self._users)
+        authors = map(self._author, range(self._threads.count(t)))
+        yield from (f"/user/{u}" for u in dict.fromkeys(authors))
 
     @property
     def _threads(self) -> Stream:
@@ -62,6 +63,9 @@ class Forum(Site):
             return None
         return self.page(path, "/thread/*", 1 / 120, lambda _: self._thread(path, int(match[1])), born=born)
 
+    def _author(self, n: int) -> str:
+        return self._users[self.key("author", n) % len(self._users)]
+
     def _front(self, t: float) -> Sketch:
         newest = self._threads.count(t)
         links = tuple(
@@ -80,9 +84,10 @@ class Forum(Site):
         return self.sketch(path, path.removeprefix("/user/"), 2, meta_robots="noindex")
 
     def _thread(self, path: str, n: int) -> Sketch:
-        author = self._users[self.key("author", n) % len(self._users)]
+        author = self._author(n)
         links = (
             self.link(f"/user/{author}", author, "main", "nofollow"),
             self.link(f"/board/{n % _BOARDS + 1}", f"Board {n % _BOARDS + 1}", "aside"),
+            *(self.link(f"/thread/{m}", self.title("thread", m), "aside") for m in (n - _BOARDS,) if m >= 0),
         )
         return self.sketch(path, self.title("thread", n), self.size(5, n), links, self.comments(path, 14))

@@ -83,7 +83,7 @@ class Manual(Site):
         return self.sketch(
             path,
             self.title("section", part, section),
-            self.size(14, part, section),
+            self.size(18, part, section),
             (*self._ways(edition, part, section), *self._related(part, section)),
             lead=lead,
             text_key=f"{self.host.name}/guide/{part}/{section}",

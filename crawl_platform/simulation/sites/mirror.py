@@ -14,6 +14,7 @@ class Mirror(Site):
     def __init__(self, host: Host, ground: Ground, original: Site) -> None:
         super().__init__(host, ground)
         self.original = original
+        self.words = original.words
 
     def hubs(self) -> tuple[str, ...]:
         return ()

@@ -79,4 +79,4 @@ class News(Site):
         older = tuple(self._teaser(n - k) for k in (1, 2, 5) if n >= k)
         related = tuple(Link(x.url, x.anchor, "aside") for x in older)
         links = (self.link(f"/section/{section}", section.title()), *related)
-        return self.sketch(path, self.title("story", n), self.size(10, n), links, self.comments(path, 4))
+        return self.sketch(path, self.title("story", n), self.size(14, n), links, self.comments(path, 4))

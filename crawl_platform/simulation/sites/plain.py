@@ -62,4 +62,4 @@ class Plain(Site):
             self.link(f"/{topic}/", "Overview", "aside"),
             self.link(f"/{topic}/{following}.html", self.title(f"/{topic}/", following)),
         )
-        return self.sketch(path, self.title(f"/{topic}/", n), self.size(11, topic, n), links)
+        return self.sketch(path, self.title(f"/{topic}/", n), self.size(16, topic, n), links)

@@ -159,10 +159,10 @@ class Site(ABC):
         return Place(group, draw, Poisson(0, 0.0, self.ground.started_at), trap=trap)
 
     def comments(self, path: str, most: int) -> tuple[Comment, ...]:
-        """Up to `most` comments; on a third of the pages a stranger has left a link in one."""
+        """Up to `most` comments; on one page in six a stranger has left a link in one."""
         bits = self.key("comments", path)
         said = [Comment(person(chance.rng(bits, i))) for i in range(bits % (most + 1))]
-        if self.injected and bits % 3 == 0:
+        if self.injected and bits % 6 == 0:
             said.append(Comment("guest", self.injected[(bits >> 16) % len(self.injected)]))
         return tuple(said)
 
