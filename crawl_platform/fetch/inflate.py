@@ -2,6 +2,7 @@
 
 import zlib
 from dataclasses import dataclass
+from typing import Protocol, cast
 
 import brotli
 import zstandard
@@ -62,7 +63,14 @@ def _deflate(wire: bytes, cap: int) -> tuple[bytes, bool]:
         return _bounded(zlib.decompressobj(-15), wire, cap)
 
 
-def _bounded(decoder: "zlib._Decompress", wire: bytes, cap: int) -> tuple[bytes, bool]:
+class _Decoder(Protocol):
+    @property
+    def eof(self) -> bool: ...
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+def _bounded(decoder: _Decoder, wire: bytes, cap: int) -> tuple[bytes, bool]:
     body = decoder.decompress(wire, cap)
     return body, bool(decoder.eof)
 
@@ -90,5 +98,7 @@ def _zstd(wire: bytes, cap: int) -> tuple[bytes, bool]:
 
 
 _DECODERS = {"gzip": _gzip, "deflate": _deflate, "br": _brotli, "zstd": _zstd}
-_ERRORS = (zlib.error, isal_zlib.error, brotli.error, zstandard.ZstdError)
+_ERRORS = cast(
+    tuple[type[Exception], ...], (zlib.error, isal_zlib.error, brotli.error, zstandard.ZstdError)
+)
 ACCEPTED = "gzip, deflate, br, zstd"

@@ -33,6 +33,8 @@ class Outcome(StrEnum):
     CONNECTION_LOST = "connection_lost"
     BAD_HTTP = "bad_http"
     BAD_ENCODING = "bad_encoding"
+    INTERNAL_ERROR = "internal_error"
+    """Our bug; the log has the traceback."""
 
 
 DISPOSITIONS: dict[Outcome, Disposition] = {
@@ -58,6 +60,7 @@ DISPOSITIONS: dict[Outcome, Disposition] = {
     Outcome.CONNECTION_LOST: "retry",
     Outcome.BAD_HTTP: "retry",
     Outcome.BAD_ENCODING: "retry",
+    Outcome.INTERNAL_ERROR: "retry",
 }
 
 BACKS_OFF = frozenset(

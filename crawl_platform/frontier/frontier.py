@@ -12,7 +12,7 @@ from crawl_platform.admission.hosts import SEED, HostBook
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache, Verdict
 from crawl_platform.frontier.hosts import Agenda, HostState
-from crawl_platform.frontier.kv import OrderedKV, prefix_end
+from crawl_platform.frontier.kv import OrderedKV
 from crawl_platform.frontier.lease import Lease, RobotsLease
 from crawl_platform.frontier.records import (
     DEADLINE,
@@ -24,14 +24,14 @@ from crawl_platform.frontier.records import (
     RobotsRecord,
     UrlRecord,
     decode,
-    shard_key,
+    shard_range,
     url_key,
 )
 from crawl_platform.frontier.seen import SeenSet
 from crawl_platform.scheduling.split import SplitCredit, target_share
 from crawl_platform.settings import Frontier as FrontierSettings
 from crawl_platform.settings import Refresh
-from crawl_platform.web.url import origin_of
+from crawl_platform.web.url import host_of, origin_of
 
 URGENT = (FASTLANE, FRESHLANE, DEADLINE)
 
@@ -76,6 +76,8 @@ class Frontier:
         self.window: Window | None = None
         self.addresses: dict[str, str] = {}
         """Address pinned per host, as far as known: the address gate is looked at before a claim."""
+        self.robots_redirects: dict[str, tuple[str, int]] = {}
+        """Origin → (where its robots.txt redirected to on the same host, hops so far)."""
         self.denied: list[Lease] = []
         """Claimed URLs that robots forbids; the next plan drops them."""
 
@@ -98,8 +100,7 @@ class Frontier:
             self.reschedule(state.host, now, boot)
 
     def _shard_scan(self, kind: bytes, shard: int) -> Iterator[tuple[bytes, bytes]]:
-        prefix = shard_key(kind, shard)
-        return self.kv.scan(prefix, shard_key(kind, shard + 1) if shard < 65_535 else prefix_end(prefix[:1]))
+        return self.kv.scan(*shard_range(kind, shard))
 
     # claims
 
@@ -128,14 +129,18 @@ class Frontier:
         return None
 
     def _address_free(self, address: str, host: str, boot: float) -> bool:
-        ready = self.gates.address_ready_at(address)
-        if ready <= boot:
+        if self.gates.address_ready_at(address) <= boot:
             return True
+        self.await_address(address, host)
+        return False
+
+    def await_address(self, address: str, host: str) -> None:
+        """Come back when the address is free: in its line while a request is in flight, else by time."""
+        ready = self.gates.address_ready_at(address)
         if ready == float("inf"):
             self.gates.wait_for_address(address, host)
         else:
             self.agenda.put(host, ready)
-        return False
 
     def _pick(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
         while True:
@@ -147,7 +152,8 @@ class Frontier:
             origin = origin_of(url)
             verdict, retry_at = self.robots.verdict(origin, url, now)
             if verdict is Verdict.FETCH_FIRST:
-                return RobotsLease(origin, state.host, state.shard)
+                target, hops = self.robots_redirects.get(origin, (origin + "/robots.txt", 0))
+                return RobotsLease(origin, state.host, state.shard, target, hops)
             if verdict is Verdict.UNREACHABLE:
                 self.agenda.put(state.host, boot + max(retry_at - now, 0.001))
                 return None
@@ -254,6 +260,15 @@ class Frontier:
         if isinstance(lease, Lease):
             state.leased.discard(lease.url)
             state.queues_changed()
+
+    def follow_robots(self, lease: RobotsLease, target: str | None, hop_limit: int) -> bool:
+        """Whether a redirected robots.txt is followed: on the same host, up to `hop_limit` hops, one per
+        turn of the host. Another host's clock is not ours to use; RFC 9309 2.3.1.2 then allows all."""
+        self.robots_redirects.pop(lease.origin, None)
+        if target is None or host_of(target) != lease.host or lease.hops >= hop_limit:
+            return False
+        self.robots_redirects[lease.origin] = (target, lease.hops + 1)
+        return True
 
     def open_window(self, window: Window, now: float, boot: float) -> None:
         """Put a schedule window in force; what hosts used of the last one is forgotten."""

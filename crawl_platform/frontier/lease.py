@@ -18,15 +18,14 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class RobotsLease:
-    """robots.txt of `origin` has to be fetched before anything else of the host."""
+    """robots.txt of `origin` has to be fetched before anything else of the host. `url` is where it is
+    asked for, after `hops` redirects."""
 
     origin: str
     host: str
     shard: int
-
-    @property
-    def url(self) -> str:
-        return self.origin + "/robots.txt"
+    url: str
+    hops: int
 
 
 @dataclass(frozen=True, slots=True)

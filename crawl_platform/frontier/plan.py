@@ -212,6 +212,10 @@ class Planner:
             self.discover(found)
         return news
 
+    def exclude(self, host: str) -> None:
+        """Note that the exclusion of a host has been written down; its queue stays, and is never claimed."""
+        self._host(host).excluded = True
+
     def recrawl(self, url: str, request_id: str) -> str:
         """Put a URL of a seed host into the fastlane. Returns queued, horizon or excluded."""
         host = host_of(url)

@@ -69,6 +69,8 @@ class HostRecord(msgspec.Struct, array_like=True):
     surface: bool = False
     admitted: bool = False
     """An `Admit` message has arrived (its event row is written once)."""
+    excluded: bool = False
+    """The exclusion's event row has been written."""
 
 
 class RobotsRecord(msgspec.Struct, array_like=True):
@@ -102,6 +104,12 @@ def decode(data: bytes, type_: type[R]) -> R:
 
 def shard_key(kind: bytes, shard: int) -> bytes:
     return kind + shard.to_bytes(2, "big")
+
+
+def shard_range(kind: bytes, shard: int) -> tuple[bytes, bytes]:
+    """Bounds of a scan over everything of one kind in a shard (names are ASCII, so 255 is above them)."""
+    prefix = shard_key(kind, shard)
+    return prefix, prefix + b"\xff"
 
 
 def host_key(shard: int, host: str) -> bytes:

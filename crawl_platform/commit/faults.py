@@ -1,0 +1,48 @@
+"""Named points of the commit protocol at which a test may kill the process.
+
+In production `Faults` does nothing. `KillAt` ends the process with SIGKILL, as a power cut would.
+"""
+
+import os
+import signal
+
+STAGED = "cell.staged"
+COMMITTED = "cell.committed"
+PUBLISHED = "cell.published"
+FORGOTTEN = "cell.forgotten"
+SOME_TABLES = "committer.some_tables"
+ALL_TABLES = "committer.all_tables"
+VECTOR = "committer.vector"
+ACKED = "committer.acked"
+
+POINTS = (STAGED, COMMITTED, PUBLISHED, FORGOTTEN, SOME_TABLES, ALL_TABLES, VECTOR, ACKED)
+
+
+class Faults:
+    def reached(self, point: str) -> None:
+        """Called when the process has just passed `point`."""
+
+
+class KillAt(Faults):
+    """Kill this process when it passes `point` for the `nth` time (1 = first)."""
+
+    def __init__(self, point: str, nth: int = 1) -> None:
+        if point not in POINTS:
+            raise ValueError(f"no such fault point: {point!r} (one of {', '.join(POINTS)})")
+        self._point = point
+        self._left = nth
+
+    def reached(self, point: str) -> None:
+        if point != self._point:
+            return
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def parse_fault(text: str) -> Faults:
+    """`""` or `point:nth`."""
+    if not text:
+        return Faults()
+    point, _, nth = text.partition(":")
+    return KillAt(point, int(nth or 1))

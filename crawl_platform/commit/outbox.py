@@ -1,0 +1,137 @@
+"""What a committed epoch still owes to others, kept in the cell's own store.
+
+Steps 2–4 of the protocol seen from the cell. The manifest and the messages are written in the epoch's
+batch (2: commit point); they are published (3) as often as needed, and forgotten (4) only when every table
+that the manifest names shows its transaction, or JetStream has acked the message.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from crawl_platform.commit.manifest import SERIES, Manifest, application, decode_manifest, encode_manifest
+from crawl_platform.errors import LakeRewoundError
+from crawl_platform.frontier.kv import Batch, OrderedKV, prefix_end
+
+_INCARNATION, _FETCHES = b"!incarnation", b"!fetches"
+
+
+class OutboxMessage(msgspec.Struct, array_like=True):
+    subject: str
+    data: bytes
+
+
+class Outbox:
+    """`new_incarnation` is used if the store has none yet: a store that was lost comes back as another."""
+
+    def __init__(self, kv: OrderedKV, new_incarnation: str) -> None:
+        self._kv = kv
+        stored = kv.get(_INCARNATION)
+        if stored is None:
+            batch = Batch()
+            batch.put(_INCARNATION, new_incarnation.encode())
+            kv.write(batch, sync=True)
+        self.incarnation = stored.decode() if stored else new_incarnation
+        self._last = {series: self._number(b"!last/" + series.encode()) for series in SERIES}
+        self._confirmed = {series: self._number(b"!confirmed/" + series.encode()) for series in SERIES}
+        self._next_message = 1 + max((seq for seq, _ in self.messages()), default=self._number(b"!message"))
+        self.fetches = self._number(_FETCHES)
+        self._manifests = {(m.series, m.number): m for m in self._read_manifests()}
+
+    def _number(self, key: bytes) -> int:
+        return int.from_bytes(self._kv.get(key) or b"", "big")
+
+    # 2 Commit
+
+    def next_number(self, series: str) -> int:
+        return self._last[series] + 1
+
+    def add(self, batch: Batch, manifest: Manifest, fetches: int) -> None:
+        """Put the manifest and the count of fetch ids handed out into the epoch's batch."""
+        batch.put(_manifest_key(manifest.series, manifest.number), encode_manifest(manifest))
+        batch.put(b"!last/" + manifest.series.encode(), manifest.number.to_bytes(8, "big"))
+        batch.put(_FETCHES, fetches.to_bytes(8, "big"))
+
+    def committed(self, manifest: Manifest, fetches: int) -> None:
+        """The batch with this manifest has reached the disk."""
+        self._last[manifest.series] = manifest.number
+        self._manifests[manifest.series, manifest.number] = manifest
+        self.fetches = fetches
+
+    def add_message(self, batch: Batch, subject: str, data: bytes) -> None:
+        batch.put(_message_key(self._next_message), msgspec.msgpack.encode(OutboxMessage(subject, data)))
+        batch.put(b"!message", self._next_message.to_bytes(8, "big"))
+        self._next_message += 1
+
+    # 3 Publish
+
+    def manifests(self) -> list[Manifest]:
+        """Not yet forgotten, in order."""
+        return sorted(self._manifests.values(), key=lambda m: (m.series, m.number))
+
+    def messages(self) -> Iterator[tuple[int, OutboxMessage]]:
+        """Not yet acked, in order: (sequence, message)."""
+        for key, value in self._kv.scan(b"o", prefix_end(b"o")):
+            yield int.from_bytes(key[1:], "big"), msgspec.msgpack.decode(value, type=OutboxMessage)
+
+    def sent(self, sequences: list[int]) -> None:
+        """JetStream has acked these messages."""
+        batch = Batch()
+        for sequence in sequences:
+            batch.delete(_message_key(sequence))
+        self._kv.write(batch)
+
+    # 4 Forget
+
+    def spooled_bytes(self) -> int:
+        """Staged bytes that the lake has not confirmed yet."""
+        return sum(manifest.size for manifest in self._manifests.values())
+
+    def confirm(self, transactions: dict[str, dict[str, int]]) -> list[Manifest]:
+        """Forget what the lake shows. `transactions`: table → application → number.
+
+        Raises `LakeRewoundError` if a number has gone back below one seen before: the lake was restored to
+        an older state, and to go on would lose rows silently.
+        """
+        done = [
+            m for m in self.manifests() if all(_shown(transactions, t, m) for t in m.tables | {"commits"})
+        ]
+        self._refuse_rewound(transactions)
+        batch = Batch()
+        for manifest in done:
+            batch.delete(_manifest_key(manifest.series, manifest.number))
+            self._confirmed[manifest.series] = max(self._confirmed[manifest.series], manifest.number)
+            batch.put(
+                b"!confirmed/" + manifest.series.encode(), self._confirmed[manifest.series].to_bytes(8, "big")
+            )
+        if done:
+            self._kv.write(batch)
+        for manifest in done:
+            del self._manifests[manifest.series, manifest.number]
+        return done
+
+    def _refuse_rewound(self, transactions: dict[str, dict[str, int]]) -> None:
+        for series, confirmed in self._confirmed.items():
+            shown = transactions.get("commits", {}).get(application(self.incarnation, series), 0)
+            if shown < confirmed:
+                raise LakeRewoundError(
+                    f"the lake shows {series} manifest {shown} of this cell, but {confirmed} was committed before: "
+                    "it was restored to an older state. Restore the cells' state of the same day, "
+                    "or start them with fresh state folders to crawl again what is missing."
+                )
+
+    def _read_manifests(self) -> Iterator[Manifest]:
+        for _, value in self._kv.scan(b"m", prefix_end(b"m")):
+            yield decode_manifest(value)
+
+
+def _shown(transactions: dict[str, dict[str, int]], table: str, manifest: Manifest) -> bool:
+    return transactions.get(table, {}).get(manifest.app, 0) >= manifest.number
+
+
+def _manifest_key(series: str, number: int) -> bytes:
+    return b"m" + series.encode() + b"/" + number.to_bytes(8, "big")
+
+
+def _message_key(sequence: int) -> bytes:
+    return b"o" + sequence.to_bytes(8, "big")

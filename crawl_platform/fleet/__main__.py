@@ -1,0 +1,159 @@
+"""Entry points of the fleet's processes: `python -m crawl_platform.fleet cell|committer|supervisor`.
+
+The composition root: here settings are read, clocks and stores made, signals and logs set up.
+"""
+
+import asyncio
+import logging
+import logging.handlers
+import signal
+import sys
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import click
+import uvloop
+
+from crawl_platform import settings as settings_module
+from crawl_platform.clock import SystemClock
+from crawl_platform.commit.faults import parse_fault
+from crawl_platform.commit.outbox import Outbox
+from crawl_platform.errors import CrawlError, ExchangeError, LakeRewoundError, OwnershipLostError
+from crawl_platform.fleet.cell import Cell
+from crawl_platform.fleet.committing import CommitterProcess
+from crawl_platform.fleet.exchange import Endpoint, Exchange
+from crawl_platform.fleet.shards import claim_shards
+from crawl_platform.fleet.supervisor import EXIT_REFUSES, Supervisor
+from crawl_platform.frontier.rocks import RocksKV
+from crawl_platform.lake.lake import Lake
+from crawl_platform.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def _log_to(settings: Settings, name: str) -> None:
+    folder = settings.root / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    handler = logging.handlers.RotatingFileHandler(
+        folder / f"{name}.log", maxBytes=settings.fleet.log_bytes, backupCount=settings.fleet.log_files
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("nats").setLevel(logging.CRITICAL)
+
+
+def _run(work: Callable[[asyncio.Event], Awaitable[None]], name: str) -> None:
+    """Run until done or SIGTERM/SIGINT; the exit status says what became of it."""
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        await work(stop)
+
+    try:
+        uvloop.run(main())
+    except LakeRewoundError as error:
+        log.critical("%s refuses to go on: %s", name, error)
+        sys.exit(EXIT_REFUSES)
+    except (OwnershipLostError, CrawlError) as error:
+        log.error("%s stops: %s: %s", name, type(error).__name__, error)
+        sys.exit(1)
+    except Exception:
+        log.exception("%s died of a bug", name)
+        sys.exit(1)
+
+
+async def _connect(endpoint_file: Path, name: str, stop: asyncio.Event) -> Exchange:
+    """NATS may come up after us: try until it is there or we are told to stop."""
+    while True:
+        try:
+            return await Exchange.connect(Endpoint.read(endpoint_file), name)
+        except ExchangeError as error:
+            if stop.is_set():
+                raise
+            log.warning("%s", error)
+            await asyncio.sleep(0.5)
+
+
+@click.group()
+def main() -> None:
+    """Processes of the crawl fleet (started by `crawl up`)."""
+
+
+@main.command()
+@click.option("--home", required=True, type=click.Path(path_type=Path))
+@click.option("--name", required=True)
+@click.option("--fault", default="", help="tests only: kill this process at a point of the commit protocol")
+def cell(home: Path, name: str, fault: str) -> None:
+    """Crawl the shards that the shard table gives to NAME."""
+    settings = settings_module.load(home)
+    settings.require_contact()
+    _log_to(settings, name)
+
+    async def work(stop: asyncio.Event) -> None:
+        exchange = await _connect(home / "run" / "nats.json", name, stop)
+        kv = RocksKV(home / "cells" / name / "state")
+        try:
+            outbox = Outbox(kv, uuid.uuid4().hex)
+            shards = await claim_shards(exchange, name, outbox.incarnation)
+            process = Cell(
+                name,
+                settings,
+                shards=shards,
+                n_shards=Lake(settings.lake_root).n_shards,
+                kv=kv,
+                outbox=outbox,
+                exchange=exchange,
+                clock=SystemClock(),
+                faults=parse_fault(fault),
+            )
+            await process.run(stop)
+        finally:
+            kv.close()
+            await exchange.close()
+
+    _run(work, name)
+
+
+@main.command()
+@click.option("--home", required=True, type=click.Path(path_type=Path))
+@click.option("--fault", default="")
+def committer(home: Path, fault: str) -> None:
+    """Commit manifests to the lake."""
+    settings = settings_module.load(home)
+    _log_to(settings, "committer")
+
+    async def work(stop: asyncio.Event) -> None:
+        exchange = await _connect(home / "run" / "nats.json", "committer", stop)
+        try:
+            process = CommitterProcess(
+                settings,
+                Lake(settings.lake_root),
+                exchange,
+                SystemClock(),
+                parse_fault(fault),
+                uuid.uuid4().hex,
+            )
+            await process.run(stop)
+        finally:
+            await exchange.close()
+
+    _run(work, "committer")
+
+
+@main.command()
+@click.option("--home", required=True, type=click.Path(path_type=Path))
+@click.option("--fault", multiple=True, help="tests only: process=point:nth")
+def supervisor(home: Path, fault: tuple[str, ...]) -> None:
+    """Start the fleet's processes and keep them running."""
+    settings = settings_module.load(home)
+    _log_to(settings, "supervisor")
+    faults = dict(item.split("=", 1) for item in fault)
+    _run(Supervisor(settings, SystemClock(), faults).run, "supervisor")
+
+
+if __name__ == "__main__":
+    main()

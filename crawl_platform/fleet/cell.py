@@ -1,0 +1,397 @@
+"""A cell: one process, one event loop, every stage for the hosts of its shards. Shared nothing.
+
+The only place where the stages meet. Tasks: dispatch (claim → worker), close epochs, publish, forget, read
+the inbox, obey directives, heartbeat, report. If one of them dies the cell stops: the supervisor starts it
+again, and the store knows everything that was committed.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from crawl_platform.admission.hosts import EXCLUDED, HostBook
+from crawl_platform.admission.politeness import Gates
+from crawl_platform.admission.robots import RobotsCache
+from crawl_platform.clock import Clock
+from crawl_platform.commit.faults import Faults
+from crawl_platform.commit.manifest import BULK, FAST
+from crawl_platform.commit.outbox import Outbox
+from crawl_platform.commit.staging import Row
+from crawl_platform.errors import ExchangeError, OwnershipLostError
+from crawl_platform.fetch.client import HttpClient
+from crawl_platform.fetch.dns import DnsCache
+from crawl_platform.fetch.safety import AddressGuard
+from crawl_platform.fleet.epochs import Series
+from crawl_platform.fleet.exchange import Exchange
+from crawl_platform.fleet.inbox import Arrival, Excluded, Inbox
+from crawl_platform.fleet.messages import Heartbeat, HostPolicy, ScheduleWindow, encode
+from crawl_platform.fleet.publisher import Publisher
+from crawl_platform.fleet.rows import Origin, snapshot_rows
+from crawl_platform.fleet.telemetry import Telemetry
+from crawl_platform.fleet.worker import Parts, Worker
+from crawl_platform.frontier.frontier import Frontier, Window
+from crawl_platform.frontier.kv import OrderedKV
+from crawl_platform.frontier.lease import Lease, RobotsLease
+from crawl_platform.settings import Settings
+from crawl_platform.web.host import matches
+
+log = logging.getLogger(__name__)
+TICK = 0.05
+"""Seconds between looks at the epochs' age and, without an event, at the agenda."""
+HEARTBEAT = 2.0
+FENCE_MARGIN = 2.0
+FORGET_IDLE = 10.0
+STARVING_IDLE = 0.5
+"""A cell that has nothing to claim for this long (seconds) closes its epoch early."""
+
+
+class Cell:
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        *,
+        shards: frozenset[int],
+        n_shards: int,
+        kv: OrderedKV,
+        outbox: Outbox,
+        exchange: Exchange,
+        clock: Clock,
+        faults: Faults,
+    ) -> None:
+        self.name = name
+        self._settings = settings
+        self._clock = clock
+        self._exchange = exchange
+        self._outbox = outbox
+        self._book = HostBook(n_shards)
+        gates = Gates(settings.politeness, clock.boottime())
+        self.frontier = Frontier(
+            kv,
+            shards=shards,
+            book=self._book,
+            gates=gates,
+            robots=RobotsCache(settings.identity.agent, settings.politeness),
+            settings=settings.frontier,
+            refresh=settings.refresh,
+        )
+        self._inbox = Inbox(kv, self.frontier, name, outbox.incarnation)
+        self._bulk, self._fast = (self._series(series, faults) for series in (BULK, FAST))
+        self._publisher = Publisher(outbox, exchange, settings.lake_root, faults)
+        self._telemetry = Telemetry(name, settings.fetch.slots, clock)
+        self._dns = DnsCache(settings.fetch, AddressGuard(settings.fetch.allow_networks), clock)
+        self._client = HttpClient(settings.fetch, settings.identity.user_agent, clock)
+        self._worker = Worker(
+            Parts(
+                settings=settings,
+                clock=clock,
+                frontier=self.frontier,
+                gates=gates,
+                dns=self._dns,
+                client=self._client,
+                outbox=outbox,
+                bulk=self._bulk,
+                fast=self._fast,
+                telemetry=self._telemetry,
+                origin=Origin(name, outbox.incarnation),
+                fence=self._check_fence,
+            )
+        )
+        self._wake = asyncio.Event()
+        self._workers: set[asyncio.Task[None]] = set()
+        self._failure: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._stopping = False
+        self._paused = False
+        self._policies: dict[str, HostPolicy] = {}
+        self._spool_full = False
+        self._contact_at = clock.boottime()
+
+    def _series(self, name: str, faults: Faults) -> Series:
+        return Series(
+            name,
+            lake_root=self._settings.lake_root,
+            cell=self.name,
+            frontier=self.frontier,
+            outbox=self._outbox,
+            inbox=self._inbox,
+            settings=self._settings.commit,
+            clock=self._clock,
+            faults=faults,
+        )
+
+    # life
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Crawl until `stop` is set, then end cleanly: no new claims, what is in flight lands, all commits.
+
+        Raises what a task died of (`OwnershipLostError`, `LakeRewoundError`, …).
+        """
+        self._outbox.confirm(await asyncio.to_thread(self._publisher.transactions))
+        directives = await self._exchange.watch("directives")
+        await self._obey_known(directives)
+        self.frontier.load(self._clock.now(), self._clock.boottime())
+        await self._exchange.on_ring("bell.committed", lambda *_: self._publisher.check())
+        await self._exchange.on_ring(
+            f"bell.resend.{self._outbox.incarnation}", lambda *_: self._publisher.publish_again()
+        )
+        tasks = [
+            self._spawn(work)
+            for work in (
+                self._dispatch(),
+                self._close_epochs(),
+                self._publisher.publish_forever(),
+                self._publisher.forget_forever(FORGET_IDLE),
+                self._read_inbox(),
+                self._obey(directives),
+                self._beat(),
+                self._report(),
+            )
+        ]
+        stopped: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
+        log.info("%s crawls %d shards as %s", self.name, len(self.frontier.shards), self._outbox.incarnation)
+        try:
+            await asyncio.wait([stopped, self._failure], return_when=asyncio.FIRST_COMPLETED)
+            if not self._failure.done():
+                await self._drain()
+        finally:
+            stopped.cancel()
+            for task in (*tasks, *self._workers):
+                task.cancel()
+            await asyncio.gather(*tasks, *self._workers, return_exceptions=True)
+            await self._client.close()
+            await self._dns.close()
+        if self._failure.done():
+            self._failure.result()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None and not self._failure.done():
+            self._failure.set_exception(error)
+
+    async def _drain(self) -> None:
+        """A clean stop within seconds: requests in flight get 5 s to land, then everything is committed."""
+        self._stopping = True
+        self._wake.set()
+        if self._workers:
+            await asyncio.wait(set(self._workers), timeout=5.0)
+        for series in (self._bulk, self._fast):
+            await series.close()
+        self._publisher.wake()
+        await asyncio.sleep(0.3)
+
+    # dispatch
+
+    async def _dispatch(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            self._claim_all()
+            await self._sleep_until_ready()
+
+    def _claim_all(self) -> None:
+        if self._paused or self._held_back():
+            return
+        while len(self._workers) < self._settings.fetch.slots:
+            lease = self.frontier.claim(self._clock.now(), self._clock.boottime())
+            if self.frontier.denied:
+                self._bulk.open.denied += self.frontier.denied
+                self.frontier.denied = []
+                self._bulk.touch()
+            if lease is None:
+                return
+            self._start(lease)
+
+    def _held_back(self) -> bool:
+        """Backpressure: rows can't be staged, or the lake has not confirmed a spool's worth of them."""
+        full = self._outbox.spooled_bytes() >= self._settings.commit.spool_bytes
+        if full and not self._spool_full:
+            log.warning("the spool is full: the lake confirms nothing, no more pages are claimed")
+        self._spool_full = full
+        return full or bool(self._bulk.blocked or self._fast.blocked)
+
+    def _start(self, lease: Lease | RobotsLease) -> None:
+        task = asyncio.create_task(self._worker.run(lease))
+        self._workers.add(task)
+        self._telemetry.in_flight = len(self._workers)
+        task.add_done_callback(self._landed)
+
+    def _landed(self, task: asyncio.Task[None]) -> None:
+        self._workers.discard(task)
+        self._telemetry.in_flight = len(self._workers)
+        self._wake.set()
+        self._task_ended(task)
+
+    async def _sleep_until_ready(self) -> None:
+        ready = self.frontier.agenda.next_at()
+        wait = TICK * 4
+        if ready is not None and len(self._workers) < self._settings.fetch.slots:
+            wait = min(max(ready - self._clock.boottime(), 0.001), wait)
+        try:
+            await asyncio.wait_for(self._wake.wait(), wait)
+        except TimeoutError:
+            return
+
+    def _check_fence(self) -> None:
+        """Out of contact for so long that another cell may own our shards: stop before a request leaves."""
+        limit = self._settings.fleet.silence_limit - self._settings.fetch.total_timeout - FENCE_MARGIN
+        if self._clock.boottime() > self._contact_at + limit:
+            raise OwnershipLostError(
+                "no contact with NATS for too long: shards may belong to another cell now"
+            )
+
+    # epochs
+
+    async def _close_epochs(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            for series in (self._fast, self._bulk):
+                if series.due(self._starving()):
+                    await self._close(series)
+
+    async def _close(self, series: Series) -> None:
+        manifest = await series.close()
+        self._wake.set()
+        self._publisher.wake()
+        if series.blocked:
+            await asyncio.sleep(2.0)
+        if manifest is not None:
+            log.debug("%s committed, %d files", manifest.label, len(manifest.files))
+
+    def _starving(self) -> bool:
+        if self._workers:
+            return False
+        ready = self.frontier.agenda.next_at()
+        return ready is None or ready > self._clock.boottime() + STARVING_IDLE
+
+    # inbox and directives
+
+    async def _read_inbox(self) -> None:
+        reader = await self._exchange.inbox_reader(sorted(self.frontier.shards), self._inbox.resume_after())
+        while True:
+            try:
+                received = await reader.fetch()
+            except ExchangeError as error:
+                log.warning("the inbox waits: %s", error)
+                await asyncio.sleep(1.0)
+                reader = await self._reopen(reader)
+                continue
+            for message in received:
+                arrival = self._inbox.arrival(
+                    message.subject, message.sequence, message.data, self._clock.now()
+                )
+                if arrival is not None:
+                    self._fast.open.arrivals.append(arrival)
+                    self._fast.touch()
+
+    async def _reopen(self, reader: Any) -> Any:
+        try:
+            return await self._exchange.inbox_reader(sorted(self.frontier.shards), self._inbox.resume_after())
+        except ExchangeError:
+            return reader
+
+    async def _obey_known(self, watcher: Any) -> None:
+        """All directives in force, before the first claim."""
+        async for entry in watcher:
+            if entry is None:
+                return
+            self._directive(entry)
+
+    async def _obey(self, watcher: Any) -> None:
+        for host in list(self.frontier.hosts):
+            self._note_exclusion(host)
+        async for entry in watcher:
+            if entry is not None:
+                self._directive(entry)
+
+    def _directive(self, entry: Any) -> None:
+        value = bytes(entry.value or b"")
+        if entry.key == "pause":
+            self._paused = value == b"1"
+        elif entry.key == "window":
+            self._open_window(msgspec.json.decode(value, type=ScheduleWindow))
+        elif entry.key.startswith("host."):
+            policy = msgspec.json.decode(value, type=HostPolicy)
+            self._policies[policy.name] = policy
+            self._book.set(policy.name, policy.state)
+            if policy.state == EXCLUDED:
+                for host in [h for h in self.frontier.hosts if matches(policy.name, h)]:
+                    self._note_exclusion(host)
+        self._wake.set()
+
+    def _note_exclusion(self, host: str) -> None:
+        state = self.frontier.hosts[host]
+        if self._book.state(host) != EXCLUDED or state.record.excluded:
+            return
+        policy = next(
+            (p for p in self._policies.values() if p.state == EXCLUDED and matches(p.name, host)), None
+        )
+        if policy is not None:
+            self._fast.open.arrivals.append(
+                Arrival(state.shard, 0, Excluded(policy, host), self._clock.now())
+            )
+            self._fast.touch()
+
+    def _open_window(self, window: ScheduleWindow) -> None:
+        now = self._clock.now()
+        current = self.frontier.window
+        if window.ends_at <= now or (current is not None and current.window_id == window.window_id):
+            return
+        self.frontier.open_window(
+            Window(window.window_id, window.ends_at, dict(window.allocations)), now, self._clock.boottime()
+        )
+        log.info("schedule window %s in force for %d hosts", window.window_id, len(window.allocations))
+
+    # liveness and reports
+
+    async def _beat(self) -> None:
+        while True:
+            beat = Heartbeat(
+                self.name,
+                self._outbox.incarnation,
+                os.getpid(),
+                self._clock.now(),
+                self._clock.boottime(),
+                self._telemetry.summary(self.frontier) | {"spooled_bytes": self._outbox.spooled_bytes()},
+            )
+            sent_at = self._clock.boottime()
+            try:
+                await self._exchange.put("cells", self.name, encode(beat))
+                self._contact_at = sent_at
+            except ExchangeError as error:
+                log.warning("heartbeat: %s", error)
+            await asyncio.sleep(HEARTBEAT)
+
+    async def _report(self) -> None:
+        settings = self._settings.commit
+        next_snapshot = self._clock.boottime() + min(settings.snapshot_seconds, 60.0)
+        while True:
+            await asyncio.sleep(settings.stats_seconds)
+            self._bulk.open.rows.add("fleet_stats", self._telemetry.report(self.frontier, self._outbox))
+            self._bulk.touch()
+            if self._clock.boottime() >= next_snapshot:
+                await self._snapshot()
+                next_snapshot = self._clock.boottime() + settings.snapshot_seconds
+                self._inbox.forget_requests(self._clock.now())
+
+    async def _snapshot(self) -> None:
+        """The state of every shard as `frontier` rows, with the next bulk epoch."""
+        at = self._clock.now()
+        snapshot_id = f"{self._outbox.incarnation[:12]}-{int(at * 1000):x}"
+        for shard in sorted(self.frontier.shards):
+            rows = await asyncio.to_thread(self._shard_rows, shard, snapshot_id, at)
+            for row in rows:
+                self._bulk.open.rows.add("frontier", row)
+        self._bulk.touch()
+
+    def _shard_rows(self, shard: int, snapshot_id: str, at: float) -> list[Row]:
+        return list(snapshot_rows(self.frontier, shard, snapshot_id, at))

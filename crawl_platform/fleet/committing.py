@@ -1,0 +1,138 @@
+"""The committer as a process: manifests from the queue into rounds, bells to those who wait for them."""
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+
+from crawl_platform.clock import Clock
+from crawl_platform.commit.committer import Committer, Round
+from crawl_platform.commit.faults import Faults
+from crawl_platform.commit.manifest import Manifest, decode_manifest
+from crawl_platform.errors import ExchangeError
+from crawl_platform.fleet.exchange import Exchange
+from crawl_platform.fleet.lease import Lease
+from crawl_platform.fleet.messages import Redeliver, encode
+from crawl_platform.lake.catalog import write_catalog
+from crawl_platform.lake.lake import Lake
+from crawl_platform.lake.maintenance import checkpoint
+from crawl_platform.lake.tables import TABLES
+from crawl_platform.settings import Settings
+
+log = logging.getLogger(__name__)
+GAP_PATIENCE = 2.0
+"""Seconds between requests for a missing manifest."""
+CATALOG_NAME = "catalog.duckdb"
+CATALOG_SECONDS = 10.0
+"""Least time between two writes of the catalogue that plain DuckDB opens."""
+
+
+class CommitterProcess:
+    def __init__(
+        self, settings: Settings, lake: Lake, exchange: Exchange, clock: Clock, faults: Faults, holder: str
+    ) -> None:
+        self._settings = settings
+        self._lake = lake
+        self._exchange = exchange
+        self._clock = clock
+        self._lease = Lease(exchange, "committer", holder, clock)
+        self._loop = asyncio.get_running_loop()
+        self._committer = Committer(
+            lake,
+            clock,
+            redeliver=self._redeliver,
+            max_age=settings.commit.manifest_max_age,
+            faults=faults,
+        )
+        self._waiting: list[tuple[Manifest, Any]] = []
+        self._asked: dict[str, float] = {}
+        self._catalog_at = 0.0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Commit rounds until `stop`. Raises `OwnershipLostError` when another committer has taken over."""
+        await self._lease.acquire()
+        log.info("this process commits to %s", self._lake.root)
+        queue = await self._exchange.manifest_queue()
+        while not stop.is_set():
+            await self._lease.renew()
+            try:
+                messages = await queue.fetch(wait=0.25)
+            except ExchangeError as error:
+                log.warning("manifests wait: %s", error)
+                await asyncio.sleep(1.0)
+                continue
+            if await self._take(messages) or self._waiting:
+                await self._round()
+        await self._lease.release()
+
+    async def _take(self, messages: list[Any]) -> bool:
+        for message in messages:
+            try:
+                manifest = decode_manifest(bytes(message.data))
+            except msgspec.ValidationError as error:
+                log.error("not a manifest, dropped from the queue: %s", error)
+                await message.term()
+                continue
+            self._waiting.append((manifest, message))
+            self._committer.offer([manifest])
+        return bool(messages)
+
+    async def _round(self) -> None:
+        started = self._clock.boottime()
+        done = await asyncio.to_thread(self._committer.round)
+        if done is not None and done.commit_id:
+            await self._exchange.ring("bell.committed", str(done.commit_id).encode())
+            took = self._clock.boottime() - started
+            log.info(
+                "commit %d: %d manifests, %s, %.0f ms",
+                done.commit_id,
+                len(done.manifests),
+                done.rows,
+                took * 1e3,
+            )
+            await self._refresh_catalog()
+            for manifest in done.quarantined:
+                log.error("manifest %s is quarantined: a staged file is missing or too old", manifest.label)
+        await self._ack()
+        if done is not None:
+            await self._ask_for_gaps(done)
+
+    async def _refresh_catalog(self) -> None:
+        now = self._clock.boottime()
+        if now - self._catalog_at >= CATALOG_SECONDS:
+            self._catalog_at = now
+            await asyncio.to_thread(self._upkeep)
+
+    def _upkeep(self) -> None:
+        write_catalog(self._lake, self._settings.root / CATALOG_NAME)
+        for name in TABLES:
+            checkpoint(self._lake, name)
+
+    async def _ack(self) -> None:
+        still: list[tuple[Manifest, Any]] = []
+        for manifest, message in self._waiting:
+            if self._committer.done(manifest):
+                await message.ack()
+                self._committer.acked()
+            else:
+                await message.in_progress()
+                still.append((manifest, message))
+        self._waiting = still
+
+    async def _ask_for_gaps(self, done: Round) -> None:
+        now = self._clock.boottime()
+        for app, number in done.gaps.items():
+            if now - self._asked.get(app, -GAP_PATIENCE) >= GAP_PATIENCE:
+                self._asked[app] = now
+                log.warning("manifest %d of %s is missing: asking for it again", number, app)
+                await self._exchange.ring(f"bell.resend.{app.partition('/')[0]}")
+
+    def _redeliver(self, manifest: Manifest) -> None:
+        """Tell the shards of a quarantined manifest, from the round's thread, before its number is used up."""
+        asyncio.run_coroutine_threadsafe(self._announce(manifest), self._loop).result()
+
+    async def _announce(self, manifest: Manifest) -> None:
+        message = encode(Redeliver(manifest.incarnation, manifest.series, manifest.number))
+        for shard in manifest.shards:
+            await self._exchange.publish(f"inbox.{shard}", message)

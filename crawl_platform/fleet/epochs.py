@@ -1,0 +1,192 @@
+"""The two open epochs of a cell (bulk and fast) and how one is closed: steps 1 and 2 of the protocol.
+
+Between the start of staging and the commit point the cell goes on fetching into the next epoch. Planning,
+the synced write and absorbing happen in one loop step, so nothing can come between them.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from crawl_platform.clock import Clock
+from crawl_platform.commit.faults import COMMITTED, STAGED, Faults
+from crawl_platform.commit.manifest import BULK, FAST, Manifest
+from crawl_platform.commit.outbox import Outbox
+from crawl_platform.commit.staging import Row, RowBuffer, stage
+from crawl_platform.fleet.inbox import Arrival, Inbox
+from crawl_platform.fleet.messages import Discover, DiscoveredUrl, encode
+from crawl_platform.frontier.frontier import Frontier
+from crawl_platform.frontier.lease import Lease, PageResult, RobotsResult
+from crawl_platform.frontier.plan import Plan, Planner, absorb
+from crawl_platform.lake.delta import StagedFile
+from crawl_platform.lake.tables import SCHEMA_VERSION
+from crawl_platform.settings import Commit
+
+log = logging.getLogger(__name__)
+MESSAGE_URLS = 500
+"""Discoveries per exchanged message: well under NATS' payload limit."""
+
+
+@dataclass(slots=True)
+class Epoch:
+    """Work since the last commit of its series. `opened_at`: CLOCK_BOOTTIME of the first entry."""
+
+    rows: RowBuffer = field(default_factory=RowBuffer)
+    pages: list[PageResult] = field(default_factory=list)
+    robots: list[tuple[RobotsResult, float]] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)
+    denied: list[Lease] = field(default_factory=list)
+    opened_at: float = 0.0
+    operations: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.pages or self.robots or self.arrivals or self.denied)
+
+
+class Series:
+    """One numbered series of epochs. `close` is called by one task at a time."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        lake_root: Path,
+        cell: str,
+        frontier: Frontier,
+        outbox: Outbox,
+        inbox: Inbox,
+        settings: Commit,
+        clock: Clock,
+        faults: Faults,
+    ) -> None:
+        self.name = name
+        self.open = Epoch()
+        self.blocked = ""
+        """Why the last try to close failed (a full disk), empty when all is well."""
+        self._lake_root = lake_root
+        self._cell = cell
+        self._frontier = frontier
+        self._outbox = outbox
+        self._inbox = inbox
+        self._settings = settings
+        self._clock = clock
+        self._faults = faults
+        self._lock = asyncio.Lock()
+
+    def touch(self, operations: int = 1) -> None:
+        """Something was added to the open epoch."""
+        if not self.open.opened_at:
+            self.open.opened_at = self._clock.boottime()
+        self.open.operations += operations
+
+    def due(self, starving: bool) -> bool:
+        """Whether the open epoch should be closed now. `starving`: the cell has nothing else to do."""
+        epoch = self.open
+        if not epoch:
+            return False
+        age = self._clock.boottime() - epoch.opened_at
+        settings = self._settings
+        if self.name == FAST:
+            return bool(epoch.arrivals) or age >= settings.fast_seconds
+        if starving and age >= settings.fast_seconds:
+            return True
+        return (
+            age >= settings.epoch_seconds
+            or epoch.rows.bytes >= settings.epoch_bytes
+            or epoch.operations >= settings.epoch_operations
+        )
+
+    async def close(self) -> Manifest | None:
+        """Stage and commit the open epoch. On a full disk nothing is lost: the epoch is taken up again."""
+        async with self._lock:
+            epoch, self.open = self.open, Epoch()
+            if not epoch:
+                return None
+            number = self._outbox.next_number(self.name)
+            rows = self._rows(epoch, number)
+            try:
+                files = await asyncio.to_thread(
+                    stage, self._lake_root, rows, self._outbox.incarnation, self.name, number
+                )
+            except OSError as error:
+                self.blocked = f"can't stage rows: {error}"
+                log.error("%s: %s; no more pages are claimed until it works", self.name, self.blocked)
+                self._take_back(epoch, rows)
+                return None
+            self.blocked = ""
+            self._faults.reached(STAGED)
+            return self._commit(epoch, number, files)
+
+    def _rows(self, epoch: Epoch, number: int) -> dict[str, list[Row]]:
+        for message_rows in self._inbox.rows(epoch.arrivals):
+            epoch.rows.add(*message_rows)
+        rows = epoch.rows.take()
+        for row in rows.get("fetches", ()):
+            row["manifest"], row["series"] = number, self.name
+        return rows
+
+    def _take_back(self, epoch: Epoch, rows: dict[str, list[Row]]) -> None:
+        newer, self.open = self.open, epoch
+        for table, table_rows in rows.items():
+            if table == "hosts" and epoch.arrivals:
+                table_rows = [row for row in table_rows if row["event"] not in Inbox.EVENTS]
+            for row in table_rows:
+                epoch.rows.add(table, row)
+        for table, table_rows in newer.rows.take().items():
+            for row in table_rows:
+                epoch.rows.add(table, row)
+        epoch.pages += newer.pages
+        epoch.robots += newer.robots
+        epoch.arrivals += newer.arrivals
+        epoch.denied += newer.denied
+
+    def _commit(self, epoch: Epoch, number: int, files: tuple[StagedFile, ...]) -> Manifest | None:
+        now, boot = self._clock.now(), self._clock.boottime()
+        planner = Planner(self._frontier, now, self.name, number if files else 0)
+        for page in epoch.pages:
+            planner.page(page)
+        for lease in epoch.denied:
+            planner.denied(lease)
+        for robots, crawl_delay in epoch.robots:
+            planner.robots(robots, crawl_delay)
+        self._inbox.apply(planner, epoch.arrivals)
+        plan = planner.finish()
+        self._post_foreign(plan)
+        manifest = self._manifest(plan, epoch, number, files, now) if files else None
+        if manifest is not None:
+            self._outbox.add(plan.batch, manifest, self._outbox.fetches)
+        self._frontier.kv.write(plan.batch, sync=True)
+        if manifest is not None:
+            self._outbox.committed(manifest, self._outbox.fetches)
+        absorb(self._frontier, plan, now, boot)
+        self._faults.reached(COMMITTED)
+        return manifest
+
+    def _manifest(
+        self, plan: Plan, epoch: Epoch, number: int, files: tuple[StagedFile, ...], now: float
+    ) -> Manifest:
+        shards = {lease.shard for lease in plan.released}
+        return Manifest(
+            self._outbox.incarnation,
+            self.name,
+            number,
+            self._cell,
+            SCHEMA_VERSION,
+            now,
+            tuple(sorted(shards)),
+            files,
+        )
+
+    def _post_foreign(self, plan: Plan) -> None:
+        for shard, found in plan.foreign.items():
+            for start in range(0, len(found), MESSAGE_URLS):
+                urls = tuple(
+                    DiscoveredUrl(f.url, f.depth, f.value) for f in found[start : start + MESSAGE_URLS]
+                )
+                self._outbox.add_message(plan.batch, f"inbox.{shard}", encode(Discover(urls)))
+
+
+def series_of(lane_is_urgent: bool) -> str:
+    """Rows of urgent lanes go in the small fast series, so that one URL doesn't chop the bulk."""
+    return FAST if lane_is_urgent else BULK

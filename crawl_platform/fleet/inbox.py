@@ -1,0 +1,164 @@
+"""The one door into a shard: messages read in order, applied in the fast epoch's batch.
+
+The sequence that a shard has applied is stored in the same batch as the effects, so a message is applied
+once; those that a restart brings again are skipped. Request ids are remembered for a week.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from crawl_platform.admission.hosts import EXCLUDED, SEED
+from crawl_platform.commit.staging import Row
+from crawl_platform.errors import StateError
+from crawl_platform.fleet.messages import (
+    Admit,
+    Discover,
+    DiscoveredUrl,
+    HostPolicy,
+    InboxMessage,
+    Recrawl,
+    Redeliver,
+    decode_inbox,
+)
+from crawl_platform.fleet.rows import host_row
+from crawl_platform.frontier.frontier import Frontier
+from crawl_platform.frontier.kv import Batch, OrderedKV, prefix_end
+from crawl_platform.frontier.lease import Found
+from crawl_platform.frontier.plan import Planner
+from crawl_platform.frontier.records import UrlRecord, decode, shard_key, shard_range, url_of_key
+
+WEEK = 7 * 86_400.0
+
+
+class Excluded(msgspec.Struct, frozen=True, tag="excluded"):
+    """Not from the inbox: a directive has excluded a host that we own; its event row is due."""
+
+    policy: HostPolicy
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A message of `shard` at stream `sequence` (0: it did not come through the stream)."""
+
+    shard: int
+    sequence: int
+    message: InboxMessage | Excluded
+    at: float
+
+
+class Inbox:
+    """Applies arrivals. `incarnation` tells which redeliveries are ours."""
+
+    EVENTS = ("seeded", "promoted", "excluded")
+
+    def __init__(self, kv: OrderedKV, frontier: Frontier, cell: str, incarnation: str) -> None:
+        self._kv = kv
+        self._frontier = frontier
+        self._cell = cell
+        self._incarnation = incarnation
+        self.applied = {shard: self._stored(shard) for shard in frontier.shards}
+        self.ignored = 0
+
+    def _stored(self, shard: int) -> int:
+        return int.from_bytes(self._kv.get(shard_key(b"a", shard)) or b"", "big")
+
+    def resume_after(self) -> int:
+        """The stream sequence above which some shard may have something to read."""
+        return min(self.applied.values(), default=0)
+
+    def arrival(self, subject: str, sequence: int, data: bytes, at: float) -> Arrival | None:
+        """Decode one stream message; None if it was applied before or is not for us."""
+        shard = int(subject.rpartition(".")[2])
+        if sequence <= self.applied.get(shard, sequence):
+            return None
+        try:
+            message = decode_inbox(data)
+        except msgspec.ValidationError as error:
+            raise StateError(f"inbox message {sequence} of shard {shard} can't be read: {error}") from error
+        self.applied[shard] = sequence
+        return Arrival(shard, sequence, message, at)
+
+    def rows(self, arrivals: Iterable[Arrival]) -> Iterator[tuple[str, Row]]:
+        """Event rows of hosts that enter or leave the seed with these arrivals."""
+        told: set[tuple[str, str]] = set()
+        for arrival in arrivals:
+            row = self._event(arrival)
+            if row is not None and (row["host"], row["event"]) not in told:
+                told.add((row["host"], row["event"]))
+                yield "hosts", row
+
+    def _event(self, arrival: Arrival) -> Row | None:
+        message = arrival.message
+        host = getattr(message, "host", "")
+        state = self._frontier.hosts.get(host)
+        if isinstance(message, Admit):
+            if (state is not None and state.record.admitted) or self._frontier.book.state(host) == EXCLUDED:
+                return None
+            event = "seeded" if message.trusted else "promoted"
+            return host_row(
+                host, arrival.shard, arrival.at, event, SEED, self._cell,
+                trusted=message.trusted, decision_id=message.decision_id or None, detail=message.reason or None,
+            )  # fmt: skip
+        if isinstance(message, Excluded) and state is not None and not state.record.excluded:
+            return host_row(
+                host, arrival.shard, arrival.at, "excluded", EXCLUDED, self._cell,
+                trusted=False, decision_id=message.policy.decision_id or None, detail=message.policy.reason or None,
+            )  # fmt: skip
+        return None
+
+    def apply(self, planner: Planner, arrivals: Iterable[Arrival]) -> None:
+        """Put the effects of `arrivals` and the sequences they bring into the plan."""
+        for arrival in arrivals:
+            self._apply(planner, arrival)
+            if arrival.sequence:
+                planner.plan.batch.put(shard_key(b"a", arrival.shard), arrival.sequence.to_bytes(8, "big"))
+
+    def _apply(self, planner: Planner, arrival: Arrival) -> None:
+        message = arrival.message
+        if isinstance(message, Discover):
+            for url in message.urls:
+                planner.discover(_found(url))
+        elif isinstance(message, Admit):
+            urls = [_found(url) for url in message.urls]
+            planner.admit(message.host, urls, trusted=message.trusted, decision_id=message.decision_id)
+        elif isinstance(message, Recrawl):
+            self._recrawl(planner, message, arrival.at)
+        elif isinstance(message, Redeliver):
+            self._redeliver(planner, message, arrival.shard)
+        else:
+            planner.exclude(message.host)
+
+    def _recrawl(self, planner: Planner, message: Recrawl, at: float) -> None:
+        key = b"d" + message.request_id.encode()
+        if self._kv.get(key) is not None or key in planner.plan.batch.changes:
+            self.ignored += 1
+            return
+        planner.plan.batch.put(key, int(at).to_bytes(8, "big"))
+        if planner.recrawl(message.url, message.request_id) != "queued":
+            self.ignored += 1
+
+    def _redeliver(self, planner: Planner, message: Redeliver, shard: int) -> None:
+        """Quarantined rows: every URL of the shard that was last committed by that manifest goes again."""
+        if message.incarnation != self._incarnation:
+            return
+        for key, value in self._kv.scan(*shard_range(b"u", shard)):
+            record = decode(value, UrlRecord)
+            if record.series == message.series and record.manifest == message.number:
+                host, url = url_of_key(key)
+                planner.redeliver(host, url, record)
+
+    def forget_requests(self, now: float) -> int:
+        """Drop request ids older than a week; returns how many."""
+        batch = Batch()
+        for key, value in self._kv.scan(b"d", prefix_end(b"d")):
+            if int.from_bytes(value, "big") < now - WEEK:
+                batch.delete(key)
+        self._kv.write(batch)
+        return len(batch)
+
+
+def _found(url: DiscoveredUrl) -> Found:
+    return Found(url.url, url.depth, url.value)

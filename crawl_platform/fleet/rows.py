@@ -1,0 +1,162 @@
+"""Lake rows of what a cell does. One function per table; columns as in `lake.tables`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import xxhash
+import zstandard
+
+from crawl_platform.clock import as_datetime
+from crawl_platform.commit.staging import Row
+from crawl_platform.digest import Digest
+from crawl_platform.fetch.client import Response
+from crawl_platform.frontier.frontier import Frontier
+from crawl_platform.frontier.lease import Lease, RobotsLease
+from crawl_platform.frontier.records import LANES, NO_LANE, STATES, UrlRecord, decode, shard_range, url_of_key
+from crawl_platform.web.url import host_of
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who writes: the cell and the incarnation of its state."""
+
+    cell: str
+    incarnation: str
+
+
+def fetch_row(
+    fetch_id: str, kind: str, lease: Lease | RobotsLease, response: Response, origin: Origin, **facts: object
+) -> Row:
+    """`facts`: columns that only some fetches have (changed, fingerprint, link_set, redirect_to, …)."""
+    started = as_datetime(response.started_at)
+    lane = LANES[lease.lane] if isinstance(lease, Lease) else "robots"
+    return {
+        "fetch_id": fetch_id,
+        "url": lease.url,
+        "host": lease.host,
+        "shard": lease.shard,
+        "kind": kind,
+        "lane": lane,
+        "started_at": started,
+        "duration_ms": response.duration * 1000,
+        "outcome": str(response.outcome),
+        "status": response.status,
+        "detail": response.detail or None,
+        "content_type": response.header("content-type")[:200] or None,
+        "wire_bytes": len(response.wire),
+        "body_bytes": len(response.body),
+        "truncated": response.truncated,
+        "address": response.address or None,
+        "cell": origin.cell,
+        "incarnation": origin.incarnation,
+        "date": started.date(),
+        **facts,
+    }
+
+
+def page_facts(lease: Lease, window_id: str | None) -> Row:
+    """Columns that say why this page was picked."""
+    record = lease.record
+    return {
+        "depth": record.depth,
+        "previous_success_at": as_datetime(record.last_success_at) if record.last_success_at else None,
+        "group_id": record.group,
+        "value": record.value,
+        "window_id": window_id,
+        "request_id": record.request_id or None,
+    }
+
+
+def link_row(
+    fetch_id: str, src_url: str, dst_url: str, at: float, position: str, rel: str, nofollow: bool, anchor: str
+) -> Row:
+    seen = as_datetime(at)
+    return {
+        "fetch_id": fetch_id,
+        "src_url": src_url,
+        "src_host": host_of(src_url),
+        "dst_url": dst_url,
+        "dst_host": host_of(dst_url),
+        "position": position,
+        "rel": rel or None,
+        "nofollow": nofollow,
+        "anchor": anchor or None,
+        "seen_at": seen,
+        "date": seen.date(),
+    }
+
+
+def page_row(fetch_id: str, lease: Lease, response: Response, digest: Digest) -> Row:
+    fetched = as_datetime(response.started_at)
+    body, encoding = _stored_body(response)
+    return {
+        "fetch_id": fetch_id,
+        "url": lease.url,
+        "host": lease.host,
+        "fetched_at": fetched,
+        "title": digest.title or None,
+        "text": digest.text,
+        "canonical": digest.canonical,
+        "charset": digest.charset,
+        "content_type": response.header("content-type")[:200] or None,
+        "fingerprint": digest.fingerprint,
+        "simhash": digest.simhash,
+        "links": len(digest.links),
+        "truncated": response.truncated,
+        "noindex": digest.noindex or "noindex" in response.header("x-robots-tag").lower(),
+        "body": body,
+        "body_encoding": encoding,
+        "date": fetched.date(),
+    }
+
+
+def _stored_body(response: Response) -> tuple[bytes, str]:
+    """The wire's own compressed bytes where they are whole; else the body, compressed once."""
+    if response.encoding != "identity" and not response.truncated:
+        return response.wire, response.encoding
+    return zstandard.compress(response.body, 1), "zstd"
+
+
+def host_row(host: str, shard: int, at: float, event: str, state: str, cell: str, **facts: object) -> Row:
+    when = as_datetime(at)
+    return {
+        "host": host,
+        "shard": shard,
+        "at": when,
+        "event": event,
+        "state": state,
+        "cell": cell,
+        "date": when.date(),
+        **facts,
+    }
+
+
+def snapshot_rows(frontier: Frontier, shard: int, snapshot_id: str, at: float) -> Iterator[Row]:
+    """One `frontier` row for each known URL of a shard."""
+    when = as_datetime(at)
+    for key, value in frontier.kv.scan(*shard_range(b"u", shard)):
+        host, url = url_of_key(key)
+        record = decode(value, UrlRecord)
+        yield {
+            "snapshot_id": snapshot_id,
+            "snapshot_at": when,
+            "shard": shard,
+            "host": host,
+            "url": url,
+            "state": STATES[record.state],
+            "lane": None if record.lane == NO_LANE else LANES[record.lane],
+            "depth": record.depth,
+            "value": record.value,
+            "due_at": None if record.lane == NO_LANE else as_datetime(record.rank / 1000),
+            "discovered_at": as_datetime(record.discovered_at),
+            "last_success_at": as_datetime(record.last_success_at) if record.last_success_at else None,
+            "fails": record.fails,
+            "group_id": record.group,
+            "rate_a": record.rate_a,
+            "rate_b": record.rate_b,
+            "date": when.date(),
+        }
+
+
+def body_hash(body: bytes) -> int:
+    return xxhash.xxh3_64_intdigest(body)

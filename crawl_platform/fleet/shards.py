@@ -1,0 +1,56 @@
+"""The shard table: a durable record per shard in the bucket `shards`. A table, not a modulo over cells.
+
+The revision of a record is the fencing token. A cell may only take shards whose record names it, and writes
+its incarnation into them when it starts; who owns a shard changes only in this table.
+"""
+
+import msgspec
+
+from crawl_platform.errors import ConfigurationError, OwnershipLostError
+from crawl_platform.fleet.exchange import Exchange
+from crawl_platform.fleet.messages import ShardOwner, encode
+
+
+async def assign_shards(exchange: Exchange, n_shards: int, cells: list[str]) -> dict[str, int]:
+    """Give every shard that has no record to one of `cells`, evenly. Returns shards per cell of the table.
+
+    Raises `ConfigurationError` when the table names a cell that is not in `cells`: its shards would never
+    be crawled.
+    """
+    known = await exchange.items("shards")
+    counts = dict.fromkeys(cells, 0)
+    for value in known.values():
+        owner = msgspec.json.decode(value, type=ShardOwner).cell
+        if owner not in counts:
+            raise ConfigurationError(
+                f"the shard table gives shards to {owner}, which is not part of this fleet: "
+                f"start at least as many cells as before"
+            )
+        counts[owner] += 1
+    for shard in range(n_shards):
+        if str(shard) not in known:
+            cell = min(cells, key=lambda name: counts[name])
+            await exchange.swap("shards", str(shard), encode(ShardOwner(cell, "")), 0)
+            counts[cell] += 1
+    return counts
+
+
+async def claim_shards(exchange: Exchange, cell: str, incarnation: str) -> frozenset[int]:
+    """Take the shards that the table gives to `cell`, writing our incarnation into their records.
+
+    Raises `OwnershipLostError` if a record moves meanwhile.
+    """
+    mine: set[int] = set()
+    for key, value in (await exchange.items("shards")).items():
+        owner = msgspec.json.decode(value, type=ShardOwner)
+        if owner.cell != cell:
+            continue
+        if owner.incarnation != incarnation:
+            current = await exchange.get("shards", key)
+            if current is None or current[0] != value:
+                raise OwnershipLostError(f"shard {key} moved while {cell} was starting")
+            await exchange.swap("shards", key, encode(ShardOwner(cell, incarnation)), current[1])
+        mine.add(int(key))
+    if not mine:
+        raise OwnershipLostError(f"the shard table gives no shard to {cell}")
+    return frozenset(mine)

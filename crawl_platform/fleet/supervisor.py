@@ -1,0 +1,291 @@
+"""Starts the fleet's processes, keeps them running, and stops them in order.
+
+Children that die are started again with a growing pause; one that says it must not go on (the lake was
+restored to an older state) stays down and is reported. What is going on stands in `run/status.json`.
+"""
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from crawl_platform.clock import Clock
+from crawl_platform.errors import ConfigurationError, ExchangeError
+from crawl_platform.fleet import natsserver
+from crawl_platform.fleet.exchange import Endpoint, Exchange
+from crawl_platform.fleet.shards import assign_shards
+from crawl_platform.lake.lake import Lake
+from crawl_platform.settings import Settings
+
+log = logging.getLogger(__name__)
+EXIT_REFUSES = 3
+"""Exit status of a child that must not be started again without an operator."""
+POLL = 0.25
+STOP_PATIENCE = 10.0
+STABLE = 60.0
+"""A child that ran this long (seconds) has its restart pause reset."""
+MAX_PAUSE = 30.0
+
+
+class ChildStatus(msgspec.Struct):
+    name: str
+    pid: int
+    state: str
+    """running, restarting, refused or stopped"""
+    restarts: int
+    detail: str = ""
+
+
+class FleetStatus(msgspec.Struct):
+    """What `crawl status` reads. `at` is UTC seconds of the last write."""
+
+    pid: int
+    state: str
+    started_at: float
+    at: float
+    children: list[ChildStatus]
+
+
+@dataclass(slots=True)
+class Child:
+    name: str
+    start: Callable[[], subprocess.Popen[bytes]]
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    restarts: int = 0
+    pause: float = 0.5
+    again_at: float = 0.0
+    refused: str = ""
+
+    def status(self) -> ChildStatus:
+        running = self.process is not None and self.process.poll() is None
+        state = "refused" if self.refused else "running" if running else "restarting"
+        pid = self.process.pid if running and self.process is not None else 0
+        return ChildStatus(self.name, pid, state, self.restarts, self.refused)
+
+
+@dataclass
+class Supervisor:
+    settings: Settings
+    clock: Clock
+    faults: dict[str, str] = field(default_factory=dict)
+    """Tests only: process name → fault point, for its first start."""
+
+    def __post_init__(self) -> None:
+        self._children: list[Child] = []
+        self._started_at = self.clock.now()
+        self._home = self.settings.root
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run the fleet until `stop`."""
+        raise_descriptors(self.settings)
+        self._single()
+        Lake(self.settings.lake_root).create(self.settings.fleet.shards)
+        self._write_status("starting")
+        try:
+            endpoint = self._start_nats()
+            await self._prepare_exchange(endpoint)
+            self._add("committer", "committer")
+            for name in self.cell_names():
+                self._add(name, "cell", "--name", name)
+            self._write_status("running")
+            while not stop.is_set():
+                self._look_after_children()
+                self._write_status("running")
+                await _sleep(stop, POLL)
+        finally:
+            self._write_status("stopping")
+            self._stop_all()
+            self._write_status("stopped")
+
+    def cell_names(self) -> list[str]:
+        return [f"cell-{number}" for number in range(self.settings.fleet.cells)]
+
+    def _single(self) -> None:
+        """One fleet per home: refuse while another supervisor is alive."""
+        status = read_status(self._home)
+        if (
+            status is not None
+            and status.state != "stopped"
+            and status.pid != os.getpid()
+            and _alive(status.pid)
+        ):
+            raise ConfigurationError(
+                f"a fleet is already running here (pid {status.pid}): `crawl down` stops it"
+            )
+
+    def _start_nats(self) -> Endpoint:
+        if self.settings.fleet.nats_url:
+            endpoint = Endpoint(self.settings.fleet.nats_url)
+            run = self._home / "run"
+            run.mkdir(parents=True, exist_ok=True)
+            if not (run / "nats.json").exists():
+                (run / "nats.json").write_bytes(msgspec.json.encode(endpoint))
+            return Endpoint.read(run / "nats.json")
+        endpoint, config = natsserver.prepare(self._home)
+        log_file = self._home / "logs" / "nats.log"
+        self._start(Child("nats", lambda: natsserver.start(config, log_file)))
+        return endpoint
+
+    async def _prepare_exchange(self, endpoint: Endpoint) -> None:
+        deadline = self.clock.boottime() + 20.0
+        while True:
+            try:
+                exchange = await Exchange.connect(endpoint, "supervisor")
+                break
+            except ExchangeError:
+                if self.clock.boottime() > deadline:
+                    raise
+                await asyncio.sleep(0.1)
+        try:
+            counts = await assign_shards(exchange, self.settings.fleet.shards, self.cell_names())
+            log.info("shards per cell: %s", counts)
+        finally:
+            await exchange.close()
+
+    def _add(self, name: str, kind: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", "crawl_platform.fleet", kind, "--home", str(self._home), *arguments]
+        fault = self.faults.pop(name, "")
+        first = [*command, "--fault", fault] if fault else command
+        commands = iter([first])
+
+        def start() -> subprocess.Popen[bytes]:
+            return _spawn(next(commands, command), self._home / "logs" / f"{name}.out")
+
+        self._start(Child(name, start))
+
+    def _start(self, child: Child) -> None:
+        child.process = child.start()
+        child.started_at = self.clock.boottime()
+        self._children.append(child)
+        log.info("%s started, pid %d", child.name, child.process.pid)
+
+    def _look_after_children(self) -> None:
+        now = self.clock.boottime()
+        for child in self._children:
+            if child.refused or child.process is None or (code := child.process.poll()) is None:
+                continue
+            if not child.again_at:
+                self._ended(child, code, now)
+            elif now >= child.again_at:
+                child.process, child.again_at, child.started_at = child.start(), 0.0, now
+                child.restarts += 1
+                log.info("%s started again, pid %d", child.name, child.process.pid)
+
+    def _ended(self, child: Child, code: int, now: float) -> None:
+        if code == EXIT_REFUSES:
+            child.refused = f"refuses to go on, see logs/{child.name}.log"
+            log.critical("%s %s", child.name, child.refused)
+            return
+        child.pause = 0.5 if now - child.started_at > STABLE else min(child.pause * 2, MAX_PAUSE)
+        child.again_at = now + child.pause
+        log.error("%s ended with status %d; starting it again in %.1f s", child.name, code, child.pause)
+
+    def _stop_all(self) -> None:
+        """Cells first (they commit what they have), then the committer, NATS last."""
+        cells = [c for c in self._children if c.name.startswith("cell")]
+        committer = [c for c in self._children if c.name == "committer"]
+        rest = [c for c in self._children if c.name == "nats"]
+        time_left = STOP_PATIENCE
+        for group in (cells, committer, rest):
+            time_left -= self._stop([c.process for c in group if c.process is not None], time_left)
+
+    def _stop(self, processes: list[subprocess.Popen[bytes]], patience: float) -> float:
+        """SIGTERM, wait up to `patience` seconds, then SIGKILL; returns the seconds it took."""
+        begun = self.clock.boottime()
+        for process in processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in processes:
+            left = max(patience - (self.clock.boottime() - begun), 0.5)
+            try:
+                process.wait(left)
+            except subprocess.TimeoutExpired:
+                log.warning("pid %d did not stop in time, killing it", process.pid)
+                process.kill()
+                process.wait()
+        return self.clock.boottime() - begun
+
+    def _write_status(self, state: str) -> None:
+        status = FleetStatus(
+            os.getpid(),
+            state,
+            self._started_at,
+            self.clock.now(),
+            [child.status() for child in self._children],
+        )
+        path = status_path(self._home)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".tmp")
+        draft.write_bytes(msgspec.json.encode(status))
+        draft.replace(path)
+
+
+def status_path(home: Path) -> Path:
+    return home / "run" / "status.json"
+
+
+def read_status(home: Path) -> FleetStatus | None:
+    """The supervisor's last word, None if there never was one."""
+    try:
+        return msgspec.json.decode(status_path(home).read_bytes(), type=FleetStatus)
+    except FileNotFoundError:
+        return None
+
+
+def is_running(home: Path) -> bool:
+    status = read_status(home)
+    return status is not None and status.state != "stopped" and _alive(status.pid)
+
+
+def raise_descriptors(settings: Settings) -> None:
+    """Raise the soft limit of open files to what the slots need, or say what to do."""
+    needed = settings.fetch.slots * 2 + 512
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise ConfigurationError(
+            f"{settings.fetch.slots} fetch slots need {needed} open files, the limit is {hard}: "
+            f"raise it (ulimit -n {needed}) or lower fetch.slots"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def _spawn(command: list[str], output: Path) -> subprocess.Popen[bytes]:
+    """A child with default signals, its own session, and its raw output in a file (what logging misses)."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("wb") as file:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=natsserver.die_with_parent,
+        )
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+async def _sleep(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return

@@ -1,0 +1,93 @@
+"""What a cell counts about itself, reported as `fleet_stats` rows and in its heartbeat."""
+
+import os
+import resource
+from collections import Counter, deque
+
+import psutil
+
+from crawl_platform.clock import Clock, as_datetime
+from crawl_platform.commit.outbox import Outbox
+from crawl_platform.commit.staging import Row
+from crawl_platform.fetch.client import Response
+from crawl_platform.fetch.outcome import DISPOSITIONS
+from crawl_platform.frontier.frontier import Frontier
+
+SAMPLES = 2_000
+
+
+class Telemetry:
+    def __init__(self, cell: str, slots: int, clock: Clock) -> None:
+        self._cell = cell
+        self._slots = slots
+        self._clock = clock
+        self._process = psutil.Process(os.getpid())
+        self.in_flight = 0
+        self.counts: Counter[str] = Counter()
+        self._durations: deque[float] = deque(maxlen=SAMPLES)
+        self._last_counts: Counter[str] = Counter()
+        self._last_at = clock.boottime()
+        self._last_cpu = _cpu_seconds()
+
+    def fetched(self, response: Response) -> None:
+        self.counts["fetches"] += 1
+        good = DISPOSITIONS[response.outcome] in ("success", "redirect")
+        self.counts["pages" if good else "errors"] += 1
+        self.counts["wire_bytes"] += len(response.wire)
+        if response.sent:
+            self._durations.append(response.duration * 1000)
+
+    def report(self, frontier: Frontier, outbox: Outbox) -> Row:
+        """A `fleet_stats` row about the time since the last one."""
+        boot, now, cpu = self._clock.boottime(), as_datetime(self._clock.now()), _cpu_seconds()
+        split = frontier.split
+        self.counts["discovery"], self.counts["refresh"] = split.discovery, split.refresh
+        self.counts["lent"] = split.lent
+        delta = self.counts - self._last_counts
+        seconds = max(boot - self._last_at, 1e-6)
+        frontier.emit_rate = delta["fetches"] / seconds
+        row: Row = {name: delta[name] for name in ("fetches", "pages", "errors", "wire_bytes")}
+        row |= {name: delta[name] for name in ("discovery", "refresh", "lent")}
+        row |= {
+            "cell": self._cell,
+            "at": now,
+            "date": now.date(),
+            "seconds": seconds,
+            "in_flight": self.in_flight,
+            "slots": self._slots,
+            "latency_p50_ms": self._quantile(0.5),
+            "latency_p95_ms": self._quantile(0.95),
+            "known_urls": frontier.known,
+            "queued": sum(state.record.queued for state in frontier.hosts.values()),
+            "hosts": len(frontier.hosts),
+            "unforgotten": len(outbox.manifests()),
+            "rss_bytes": self._process.memory_info().rss,
+            "cpu_seconds": cpu - self._last_cpu,
+        }
+        self._last_counts, self._last_at, self._last_cpu = self.counts.copy(), boot, cpu
+        self._durations.clear()
+        return row
+
+    def _quantile(self, q: float) -> float | None:
+        if not self._durations:
+            return None
+        ordered = sorted(self._durations)
+        return ordered[min(int(q * len(ordered)), len(ordered) - 1)]
+
+    def summary(self, frontier: Frontier) -> dict[str, float]:
+        """For the heartbeat and `crawl top`."""
+        return {
+            "fetches": self.counts["fetches"],
+            "pages": self.counts["pages"],
+            "errors": self.counts["errors"],
+            "bytes": self.counts["wire_bytes"],
+            "in_flight": self.in_flight,
+            "known_urls": frontier.known,
+            "hosts": len(frontier.hosts),
+            "rate": frontier.emit_rate,
+        }
+
+
+def _cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime

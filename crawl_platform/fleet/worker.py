@@ -1,0 +1,352 @@
+"""One lease, from claim to result: resolve → admit → fetch → digest → result and rows.
+
+The only place where a request leaves the house. Its host was reserved by the claim; the address is
+reserved here, and both clocks are looked at once more in the same loop step as the write.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+from crawl_platform.admission.politeness import Gates, next_backoff
+from crawl_platform.clock import Clock
+from crawl_platform.commit.outbox import Outbox
+from crawl_platform.digest import Digest, digest
+from crawl_platform.errors import OwnershipLostError, SiteError
+from crawl_platform.fetch.client import HttpClient, Response
+from crawl_platform.fetch.dns import DnsCache
+from crawl_platform.fetch.outcome import BACKS_OFF, DISPOSITIONS, Outcome
+from crawl_platform.fleet.epochs import Series
+from crawl_platform.fleet.rows import Origin, body_hash, fetch_row, link_row, page_facts, page_row
+from crawl_platform.fleet.telemetry import Telemetry
+from crawl_platform.frontier.frontier import Frontier
+from crawl_platform.frontier.kv import Batch
+from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsLease, RobotsResult
+from crawl_platform.frontier.plan import posterior_after
+from crawl_platform.frontier.records import FASTLANE, FRESHLANE, encode, host_key
+from crawl_platform.settings import Settings
+from crawl_platform.web.robots import status_rule
+from crawl_platform.web.url import canonicalize, resolve
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Parts:
+    """What a worker works with."""
+
+    settings: Settings
+    clock: Clock
+    frontier: Frontier
+    gates: Gates
+    dns: DnsCache
+    client: HttpClient
+    outbox: Outbox
+    bulk: Series
+    fast: Series
+    telemetry: Telemetry
+    origin: Origin
+    fence: Callable[[], None]
+    """Raises `OwnershipLostError` when this cell may no longer fetch."""
+
+
+class Worker:
+    def __init__(self, parts: Parts) -> None:
+        self._p = parts
+
+    async def run(self, lease: Lease | RobotsLease) -> None:
+        """Carry out one lease; the host goes back to the agenda in every case."""
+        p = self._p
+        try:
+            response = await self._fetch(lease)
+        except OwnershipLostError:
+            p.gates.release_host(lease.host)
+            p.frontier.hand_back(lease)
+            p.frontier.hosts[lease.host].in_flight = False
+            raise
+        if response is None:
+            return
+        try:
+            if isinstance(lease, RobotsLease):
+                self._robots(lease, response)
+            else:
+                self._page(lease, response)
+        except Exception as error:
+            if isinstance(lease, RobotsLease):
+                raise
+            log.exception("digesting %s failed", lease.url)
+            response.outcome, response.detail = Outcome.INTERNAL_ERROR, repr(error)[:300]
+            self._failed(lease, response)
+        p.frontier.landed(lease.host, p.clock.now(), p.clock.boottime())
+
+    async def _fetch(self, lease: Lease | RobotsLease) -> Response | None:
+        """The response, or None if the address is busy and the lease was handed back."""
+        p = self._p
+        try:
+            address = await p.dns.address(lease.host)
+        except SiteError as error:
+            response = Response(Outcome(error.outcome), error.detail, started_at=p.clock.now())
+            self._ended(lease, None, response)
+            return response
+        p.frontier.addresses[lease.host] = address
+        if not p.gates.take_address(address, p.clock.boottime()):
+            self._wait_for(address, lease)
+            return None
+        response = await self._request(lease, address)
+        self._ended(lease, address, response)
+        return response
+
+    async def _request(self, lease: Lease | RobotsLease, address: str) -> Response:
+        p = self._p
+
+        def on_write() -> None:
+            p.fence()
+            p.gates.check_write(lease.host, address, p.clock.boottime())
+
+        robots = isinstance(lease, RobotsLease)
+        try:
+            return await p.client.get(
+                lease.url,
+                lease.host,
+                address,
+                on_write=on_write,
+                headers={} if isinstance(lease, RobotsLease) else _conditional(lease),
+                cap=p.settings.politeness.robots_bytes if robots else p.settings.fetch.body_cap,
+                last=p.dns.expired(lease.host),
+            )
+        except OwnershipLostError:
+            self._next_in_line(p.gates.release_address(address))
+            raise
+
+    def _wait_for(self, address: str, lease: Lease | RobotsLease) -> None:
+        """Two hosts share an address and the other one has it: give the slot back, wait in line."""
+        p = self._p
+        p.gates.release_host(lease.host)
+        p.frontier.hand_back(lease)
+        p.frontier.hosts[lease.host].in_flight = False
+        p.frontier.await_address(address, lease.host)
+
+    def _ended(self, lease: Lease | RobotsLease, address: str | None, response: Response) -> None:
+        """The request is over: start both delays, back off if the host is unwell."""
+        p = self._p
+        boot, now = p.clock.boottime(), p.clock.now()
+        state = p.frontier.hosts.get(lease.host)
+        delay = state.record.crawl_delay if state is not None else 0.0
+        self._next_in_line(p.gates.end(lease.host, address, boot, delay))
+        p.telemetry.fetched(response)
+        if state is None:
+            return
+        record = state.record
+        if response.outcome in BACKS_OFF:
+            retry_after = _retry_after(response.header("retry-after"), now)
+            record.backoff, wait = next_backoff(record.backoff, retry_after, p.settings.politeness)
+            record.not_before = now + wait
+            p.gates.hold_host(lease.host, boot + wait)
+            batch = Batch()
+            batch.put(host_key(state.shard, lease.host), encode(record))
+            p.frontier.kv.write(batch)
+        elif record.backoff:
+            record.backoff = (
+                record.backoff / 2 if record.backoff > p.settings.politeness.backoff_first else 0.0
+            )
+
+    def _next_in_line(self, host: str | None) -> None:
+        if host is not None:
+            self._p.frontier.reschedule(host, self._p.clock.now(), self._p.clock.boottime())
+
+    def _fetch_id(self) -> str:
+        self._p.outbox.fetches += 1
+        return f"{self._p.outbox.incarnation[:12]}-{self._p.outbox.fetches:x}"
+
+    # robots
+
+    def _robots(self, lease: RobotsLease, response: Response) -> None:
+        p = self._p
+        now = p.clock.now()
+        fetch_id = self._fetch_id()
+        target = self._redirect_target(lease.url, response)
+        series = p.bulk
+        series.open.rows.add(
+            "fetches", fetch_row(fetch_id, "robots", lease, response, p.origin, redirect_to=target)
+        )
+        series.touch()
+        if response.outcome is Outcome.REDIRECT and p.frontier.follow_robots(
+            lease, target, p.settings.fetch.robots_redirects
+        ):
+            return
+        complete = response.outcome not in (Outcome.REDIRECT, Outcome.BAD_REDIRECT)
+        rule = status_rule(response.status) if complete else "allow_all"
+        if rule == "rules" and response.outcome is not Outcome.OK:
+            rule = "disallow_all"
+        life = (
+            p.settings.politeness.robots_retry if rule == "disallow_all" else p.settings.politeness.robots_ttl
+        )
+        body = response.body if rule == "rules" else b""
+        crawl_delay = p.frontier.robots.store(lease.origin, rule, body, now + life)
+        result = RobotsResult(lease, now, rule, body, now + life)
+        series.open.robots.append((result, crawl_delay))
+        state = p.frontier.hosts.get(lease.host)
+        if state is not None:
+            state.record.crawl_delay = crawl_delay
+            p.gates.hold_host(lease.host, p.clock.boottime() + crawl_delay)
+
+    def _redirect_target(self, url: str, response: Response) -> str | None:
+        if response.outcome is not Outcome.REDIRECT:
+            return None
+        target = resolve(response.header("location"), url)
+        canonical = canonicalize(target) if target else None
+        if canonical is None:
+            response.outcome = Outcome.BAD_REDIRECT
+            response.detail = f"Location: {response.header('location')[:200]!r}"
+        return canonical
+
+    # pages
+
+    def _page(self, lease: Lease, response: Response) -> None:
+        if response.outcome is Outcome.NOT_MODIFIED and lease.record.body_hash:
+            self._unchanged(lease, response, lease.record.body_hash)
+        elif response.outcome is Outcome.OK:
+            hashed = body_hash(response.body)
+            if hashed == lease.record.body_hash:
+                self._unchanged(lease, response, hashed)
+            else:
+                self._content(lease, response, hashed)
+        elif response.outcome is Outcome.REDIRECT:
+            self._redirect(lease, response)
+        else:
+            self._failed(lease, response)
+
+    def _result(self, lease: Lease, response: Response, **facts: object) -> PageResult:
+        disposition = DISPOSITIONS[response.outcome]
+        return PageResult(lease, response.started_at, disposition, str(response.outcome), **facts)  # type: ignore[arg-type]
+
+    def _deliver(
+        self, lease: Lease, result: PageResult, fetch_id: str, response: Response, **facts: object
+    ) -> Series:
+        """Put the result and its fetch row into the epoch of the lease's lane."""
+        p = self._p
+        series = p.fast if lease.lane in (FASTLANE, FRESHLANE) else p.bulk
+        window = p.frontier.window
+        rates = result.posterior or (lease.record.rate_a, lease.record.rate_b)
+        row = fetch_row(
+            fetch_id, "page", lease, response, p.origin,
+            **page_facts(lease, window.window_id if window else None),
+            rate_a=rates[0], rate_b=rates[1], **facts,
+        )  # fmt: skip
+        series.open.rows.add("fetches", row, 400)
+        series.open.pages.append(result)
+        series.touch(2 + 2 * len(result.found))
+        return series
+
+    def _keep(self, lease: Lease, result: PageResult, response: Response) -> None:
+        """What a success brings for the next conditional request."""
+        result.etag = response.header("etag")[:500] or lease.record.etag
+        result.last_modified = response.header("last-modified")[:100] or lease.record.last_modified
+
+    def _posterior(self, lease: Lease, changed: bool | None, at: float) -> tuple[float, float]:
+        refresh = self._p.settings.refresh
+        return posterior_after(lease.record, changed, at, refresh.prior_shape, refresh.prior_rate)
+
+    def _unchanged(self, lease: Lease, response: Response, hashed: int) -> None:
+        record = lease.record
+        result = self._result(lease, response, changed=False, body_hash=hashed, links_hash=record.links_hash)
+        result.fingerprint, result.link_set = record.fingerprint, record.link_set
+        result.posterior = self._posterior(lease, False, result.at)
+        self._keep(lease, result, response)
+        self._deliver(
+            lease, result, self._fetch_id(), response,
+            changed=False, fingerprint=record.fingerprint or None, body_hash=f"{hashed:016x}",
+            link_set=record.link_set or None,
+        )  # fmt: skip
+
+    def _content(self, lease: Lease, response: Response, hashed: int) -> None:
+        record = lease.record
+        facts = digest(response.body, lease.url, response.header("content-type") or None)
+        fetch_id = self._fetch_id()
+        changed = facts.fingerprint != record.fingerprint if record.fingerprint else None
+        same_links = bool(record.link_set) and facts.links_hash == record.links_hash
+        result = self._result(
+            lease, response, changed=changed, body_hash=hashed, links_hash=facts.links_hash,
+            fingerprint=facts.fingerprint, link_set=record.link_set if same_links else fetch_id,
+        )  # fmt: skip
+        result.posterior = self._posterior(lease, changed, result.at)
+        self._keep(lease, result, response)
+        nofollow = facts.nofollow or "nofollow" in response.header("x-robots-tag").lower()
+        links = [] if same_links else self._links(lease, facts, nofollow, fetch_id, result)
+        series = self._deliver(
+            lease, result, fetch_id, response,
+            changed=changed, fingerprint=facts.fingerprint, body_hash=f"{hashed:016x}", link_set=result.link_set,
+        )  # fmt: skip
+        for row in links:
+            series.open.rows.add("links", row)
+        if changed is not False:
+            series.open.rows.add(
+                "pages", page_row(fetch_id, lease, response, facts), 500 + len(response.body)
+            )
+
+    def _links(
+        self, lease: Lease, facts: Digest, nofollow: bool, fetch_id: str, result: PageResult
+    ) -> list[dict[str, object]]:
+        """Link rows of a new link set; fills `result.found` with what may be followed."""
+        depth = lease.record.depth + 1
+        rows: dict[tuple[str, str, str], dict[str, object]] = {}
+        follow: dict[str, Found] = {}
+        for link in facts.links:
+            target = canonicalize(link.url)
+            key = (target or "", link.position, link.rel)
+            if target is None or key in rows:
+                continue
+            if len(rows) >= self._p.settings.frontier.max_urls_per_page:
+                break
+            barred = nofollow or link.nofollow
+            rows[key] = link_row(
+                fetch_id, lease.url, target, result.at, link.position, link.rel, barred, link.anchor
+            )
+            if not barred:
+                follow.setdefault(target, Found(target, depth, 1 / (1 + depth)))
+        for target in (facts.meta_refresh, facts.canonical):
+            canonical = canonicalize(target) if target else None
+            if canonical is not None:
+                follow.setdefault(canonical, Found(canonical, depth, 1 / (1 + depth), lease.record.hops + 1))
+        result.found = list(follow.values())
+        return list(rows.values())
+
+    def _redirect(self, lease: Lease, response: Response) -> None:
+        target = self._redirect_target(lease.url, response)
+        if target is None:
+            self._failed(lease, response)
+            return
+        record = lease.record
+        result = self._result(lease, response)
+        result.found = [Found(target, record.depth, record.value, record.hops + 1)]
+        fetch_id = self._fetch_id()
+        series = self._deliver(lease, result, fetch_id, response, redirect_to=target, link_set=fetch_id)
+        row = link_row(fetch_id, lease.url, target, result.at, "redirect", "", False, "")
+        series.open.rows.add("links", row)
+        result.link_set = fetch_id
+
+    def _failed(self, lease: Lease, response: Response) -> None:
+        result = self._result(lease, response)
+        self._deliver(lease, result, self._fetch_id(), response)
+
+
+def _conditional(lease: Lease) -> dict[str, str]:
+    """If-None-Match and If-Modified-Since from the last success."""
+    record = lease.record
+    headers = {}
+    if record.body_hash and record.etag:
+        headers["If-None-Match"] = record.etag
+    if record.body_hash and record.last_modified:
+        headers["If-Modified-Since"] = record.last_modified
+    return headers
+
+
+def _retry_after(value: str, now: float) -> float | None:
+    """Seconds to wait (RFC 9110 10.2.3: seconds or a date), None if absent or nonsense."""
+    if value.strip().isdigit():
+        return float(value)
+    try:
+        return max(parsedate_to_datetime(value).timestamp() - now, 0.0)
+    except ValueError:
+        return None
