@@ -1,0 +1,288 @@
+"""Group `link_graph`: who links to whom, host by host, and what that says about each host.
+
+Both tables stand on one version vector: `host_ranks` reads `hosts` and `fetches` at the versions that the
+graph was computed from. Decisions taken from the ranks belong to `assets/promotion.py`.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+import dagster as dg
+import numpy as np
+import pyarrow as pa
+
+from assets.plots import histogram, rank_curve
+from crawl_platform.graph.harmonic import harmonic
+from crawl_platform.graph.host_rank import HostRanks, rank_hosts
+from crawl_platform.graph.independence import UNKNOWN, independent_support, related_hosts, support
+from crawl_platform.lake.tables import HOST_RANKS
+from crawl_platform.web.host import registrable_domain
+from resources.lake import LakeResource, Reading, version_metadata
+
+GROUP = "link_graph"
+OWNERS = ["team:crawl"]
+GRAPH_INPUTS = ("links", "fetches", "hosts")
+
+SAMPLE_SEED = 20_071
+"""Harmonic centrality is sampled on large graphs: always the same sample, so that a re-run agrees."""
+
+EDGES = """
+SELECT
+    l.src_host, l.dst_host,
+    count(*) AS links,
+    count(DISTINCT l.src_url) AS pages,
+    count(*) FILTER (l.nofollow) AS nofollow,
+    count(*) FILTER (l.position = 'main') AS main,
+    min(h.first_seen) AS first_seen,
+    max(p.last_success) AS last_seen
+FROM links_now l
+JOIN (SELECT url, max(started_at) AS last_success FROM fetches
+      WHERE kind = 'page' AND outcome IN ('ok', 'not_modified') GROUP BY url) p ON l.src_url = p.url
+JOIN (SELECT src_host, dst_host, min(seen_at) AS first_seen FROM links GROUP BY ALL) h
+    ON l.src_host = h.src_host AND l.dst_host = h.dst_host
+WHERE l.src_host <> l.dst_host
+GROUP BY l.src_host, l.dst_host ORDER BY l.src_host, l.dst_host
+"""
+
+ORPHAN_LINKS = "SELECT count(*) FROM links l ANTI JOIN fetches f ON l.fetch_id = f.fetch_id"
+LINKS_BETWEEN_HOSTS = "SELECT count(*) FROM links_now WHERE src_host <> dst_host"
+ADDRESSES = "SELECT host, arg_max(address, started_at) AS address FROM fetches WHERE address IS NOT NULL GROUP BY host"
+
+
+@dg.asset(
+    deps=["links", "fetches", "hosts"],
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"delta", "python"},
+    freshness_policy=dg.FreshnessPolicy.time_window(
+        fail_window=timedelta(hours=24), warn_window=timedelta(hours=12)
+    ),
+    check_specs=[
+        dg.AssetCheckSpec(
+            "links_have_their_fetch",
+            asset="link_graph",
+            blocking=True,
+            description="Referential integrity: the fetch that showed a link is in the lake, for every link.",
+        ),
+        dg.AssetCheckSpec(
+            "edges_add_up",
+            asset="link_graph",
+            blocking=True,
+            description="Every link between hosts is in exactly one edge, and no edge contradicts itself.",
+        ),
+    ],
+)
+def link_graph(lake: LakeResource) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    """One row: a directed edge between two hosts, with the number of links that are shown now. The horizon is
+    included: hosts that are linked to but have not been read."""
+    with lake.read(*GRAPH_INPUTS) as reading:
+        edges = reading.table(EDGES)
+        orphans = reading.number(ORPHAN_LINKS)
+        expected = reading.number(LINKS_BETWEEN_HOSTS)
+    version = lake.open().overwrite("host_graph", edges, reading.inputs)
+    return dg.MaterializeResult(
+        metadata={
+            **version_metadata(lake.open(), "host_graph", version, reading.inputs),
+            **_graph_counts(edges),
+            "dagster/column_lineage": _edge_lineage(),
+        },
+        data_version=dg.DataVersion(str(version)),
+        check_results=[
+            dg.AssetCheckResult(
+                check_name="links_have_their_fetch",
+                passed=orphans == 0,
+                metadata={"links_without_fetch": orphans},
+            ),
+            _edges_add_up(edges, expected),
+        ],
+    )
+
+
+def _graph_counts(edges: pa.Table) -> dict[str, Any]:
+    read = set(edges["src_host"].to_pylist())
+    linked = set(edges["dst_host"].to_pylist())
+    in_links = edges.group_by("dst_host").aggregate([("src_host", "count")])["src_host_count"].to_numpy()
+    return {
+        "hosts": len(read | linked),
+        "edges": edges.num_rows,
+        "horizon_hosts": len(linked - read),
+        "in_links": histogram("Hosts by number of hosts that link to them", "linking hosts", in_links),
+    }
+
+
+def _edge_lineage() -> dg.TableColumnLineage:
+    def links(column: str) -> list[dg.TableColumnDep]:
+        return [dg.TableColumnDep(dg.AssetKey("links"), column)]
+
+    return dg.TableColumnLineage(
+        {
+            "src_host": links("src_host"),
+            "dst_host": links("dst_host"),
+            "nofollow": links("nofollow"),
+            "main": links("position"),
+            "pages": links("src_url"),
+            "first_seen": links("seen_at"),
+            "last_seen": [dg.TableColumnDep(dg.AssetKey("fetches"), "started_at")],
+        }
+    )
+
+
+def _edges_add_up(edges: pa.Table, expected: int) -> dg.AssetCheckResult:
+    links, pages = edges["links"].to_numpy(), edges["pages"].to_numpy()
+    nofollow, main = edges["nofollow"].to_numpy(), edges["main"].to_numpy()
+    pairs = edges.group_by(["src_host", "dst_host"]).aggregate([]).num_rows
+    contradicting = int(np.sum((pages > links) | (nofollow > links) | (main > links) | (links <= 0)))
+    return dg.AssetCheckResult(
+        check_name="edges_add_up",
+        passed=bool(links.sum() == expected and pairs == edges.num_rows and contradicting == 0),
+        metadata={
+            "links_in_edges": int(links.sum()),
+            "links_between_hosts": expected,
+            "repeated_edges": edges.num_rows - pairs,
+            "contradicting_edges": contradicting,
+        },
+    )
+
+
+@dg.asset(
+    deps=["link_graph", "hosts", "fetches"],
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"delta", "python"},
+    freshness_policy=dg.FreshnessPolicy.time_window(
+        fail_window=timedelta(hours=24), warn_window=timedelta(hours=12)
+    ),
+    check_specs=[
+        dg.AssetCheckSpec(
+            "ranks_sum_to_one",
+            asset="host_ranks",
+            blocking=True,
+            description="Trust and uniform rank are distributions: each sums to 1.",
+        ),
+        dg.AssetCheckSpec(
+            "ranks_are_finite",
+            asset="host_ranks",
+            blocking=True,
+            description="No rank is missing, infinite or negative, and each host is ranked once.",
+        ),
+    ],
+)
+def host_ranks(lake: LakeResource) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    """One row: a host in the last ranking, seed and horizon. Trust flows from the seed that operators chose, one
+    vote per pair of hosts; the spam-mass gate keeps out hosts whose rank comes mostly from elsewhere."""
+    store = lake.open()
+    graph_version = store.version("host_graph")
+    at = {"host_graph": graph_version, **store.inputs_of("host_graph", graph_version)}
+    with lake.read("host_graph", *GRAPH_INPUTS, at=at) as reading:
+        ranks = ranked_hosts(reading)
+    version = store.overwrite("host_ranks", ranks, reading.inputs)
+    return dg.MaterializeResult(
+        metadata={
+            **version_metadata(store, "host_ranks", version, reading.inputs),
+            **_rank_summary(ranks),
+        },
+        data_version=dg.DataVersion(str(version)),
+        check_results=[_ranks_sum_to_one(ranks), _ranks_are_finite(ranks)],
+    )
+
+
+def ranked_hosts(reading: Reading) -> pa.Table:
+    """Rows of `host_ranks`, by host; none while no trusted host or no edge is known.
+
+    Only edges with a followed link vote: a host can't be pushed up by comments marked nofollow or ugc.
+    """
+    edges = reading.table("SELECT * FROM host_graph ORDER BY src_host, dst_host")
+    known = {row["host"]: row for row in reading.rows("SELECT host, state, trusted FROM hosts_now")}
+    hosts = sorted({*edges["src_host"].to_pylist(), *edges["dst_host"].to_pylist(), *known})
+    states = [known[h]["state"] if h in known else "horizon" for h in hosts]
+    trusted = np.array(
+        [bool(h in known and known[h]["trusted"] and known[h]["state"] == "seed") for h in hosts]
+    )
+    if not trusted.any() or not edges.num_rows:
+        return HOST_RANKS.schema.empty_table()
+    number = {host: i for i, host in enumerate(hosts)}
+    followed = edges["links"].to_numpy() - edges["nofollow"].to_numpy()
+    votes = followed > 0
+    src = np.array([number[h] for h in edges["src_host"].to_pylist()])[votes]
+    dst = np.array([number[h] for h in edges["dst_host"].to_pylist()])[votes]
+    n = len(hosts)
+    ranks = rank_hosts(src, dst, followed[votes], n, trusted)
+    cluster = related_hosts(_relations(reading, hosts), n)
+    columns = {
+        "host": hosts,
+        "state": states,
+        "trusted": trusted,
+        "trust": ranks.trust,
+        "uniform": ranks.uniform,
+        "spam_mass": ranks.spam_mass,
+        "eligible": ranks.eligible,
+        "support": support(src, dst, n),
+        "independent_support": independent_support(src, dst, n, cluster),
+        "harmonic": harmonic(src, dst, n, random=np.random.default_rng(SAMPLE_SEED)),
+        "position": _positions(hosts, states, ranks),
+    }
+    return pa.table(columns, schema=HOST_RANKS.schema)
+
+
+def _relations(reading: Reading, hosts: list[str]) -> list[list[int]]:
+    """Labels by which hosts belong together: the registrable domain and the address last connected to.
+
+    Whole networks are not used: unrelated sites share the front ends of a few large providers.
+    """
+    address = {row["host"]: row["address"] for row in reading.rows(ADDRESSES)}
+    domains = _labels([registrable_domain(host) for host in hosts])
+    return [domains, _labels([address.get(host) for host in hosts])]
+
+
+def _labels(values: list[str | None]) -> list[int]:
+    number: dict[str, int] = {}
+    return [UNKNOWN if value is None else number.setdefault(value, len(number)) for value in values]
+
+
+def _positions(hosts: list[str], states: list[str], ranks: HostRanks) -> list[int | None]:
+    """1 = the most trusted horizon host, ties by name; None for others."""
+    horizon = sorted(
+        (i for i, s in enumerate(states) if s == "horizon"), key=lambda i: (-ranks.trust[i], hosts[i])
+    )
+    place = {i: position for position, i in enumerate(horizon, start=1)}
+    return [place.get(i) for i in range(len(hosts))]
+
+
+def _rank_summary(ranks: pa.Table) -> dict[str, Any]:
+    trust, state = ranks["trust"].to_numpy(), np.array(ranks["state"].to_pylist(), dtype=str)
+    eligible = np.array(ranks["eligible"].to_pylist(), dtype=bool)
+    gated = (state == "horizon") & ~eligible
+    series = {
+        "seed": trust[state == "seed"],
+        "horizon, eligible": trust[(state == "horizon") & eligible],
+        "horizon, fails the gate": trust[gated],
+    }
+    return {
+        "hosts": ranks.num_rows,
+        "horizon_hosts": int(np.sum(state == "horizon")),
+        "fail_the_spam_gate": int(np.sum(gated)),
+        "rank_distribution": rank_curve("Trust by rank", series, {}),
+    }
+
+
+def _ranks_sum_to_one(ranks: pa.Table) -> dg.AssetCheckResult:
+    sums = {name: float(ranks[name].to_numpy().sum()) for name in ("trust", "uniform")}
+    return dg.AssetCheckResult(
+        check_name="ranks_sum_to_one",
+        passed=not ranks.num_rows or all(abs(total - 1.0) < 1e-6 for total in sums.values()),
+        description=""
+        if ranks.num_rows
+        else "Nothing to rank yet: no trusted host, or no link between hosts.",
+        metadata=sums,
+    )
+
+
+def _ranks_are_finite(ranks: pa.Table) -> dg.AssetCheckResult:
+    values = np.array([ranks[name].to_numpy() for name in ("trust", "uniform", "harmonic")])
+    wrong = int(np.sum(~np.isfinite(values) | (values < 0)))
+    repeated = ranks.num_rows - len(set(ranks["host"].to_pylist()))
+    return dg.AssetCheckResult(
+        check_name="ranks_are_finite",
+        passed=wrong == 0 and repeated == 0,
+        metadata={"wrong_values": wrong, "hosts_ranked_twice": repeated},
+    )

@@ -1,0 +1,91 @@
+"""Jobs for operators in the launchpad: promote a host, exclude a host, recrawl a page now.
+
+Each writes the `requests` row (who asked, and why) and publishes at once, so a run is only the form that
+people fill in; what the fleet does is in the lake under the request id. The run reports its own latency.
+"""
+
+from collections.abc import Callable
+
+import dagster as dg
+import msgspec
+from pydantic import Field
+
+from crawl_platform.clock import Clock
+from crawl_platform.fleet.client import FleetClient
+from resources.fleet import FleetResource
+from resources.lake import LakeResource
+from resources.requests import Request, append_requests, require_host
+
+
+class Wish(dg.Config):
+    """What an operator fills in."""
+
+    target: str = Field(
+        description="A URL to recrawl; a host (www.example.org) to promote or exclude, or *.domain."
+    )
+    reason: str = Field(default="", description="Why. Kept with the request and shown with the decision.")
+    requested_by: str = Field(default="operator", description="Who asks.")
+
+
+Publish = Callable[[FleetClient, Request], int]
+
+
+def _recrawl(client: FleetClient, request: Request) -> int:
+    return client.recrawl(request.target, request_id=request.request_id)
+
+
+def _promote(client: FleetClient, request: Request) -> int:
+    host = require_host(request.target)
+    reason = f"asked for by {request.requested_by}: {request.reason}"
+    return client.promote(host, [f"https://{host}/"], decision_id=request.request_id, reason=reason)
+
+
+def _exclude(client: FleetClient, request: Request) -> int:
+    return client.exclude(request.target, request_id=request.request_id, reason=request.reason)
+
+
+def _operator_job(name: str, kind: str, description: str, publish: Publish) -> dg.JobDefinition:
+    @dg.op(name=f"request_{kind}", description=description)
+    def request_op(
+        context: dg.OpExecutionContext,
+        config: Wish,
+        lake: LakeResource,
+        fleet: FleetResource,
+        clock: dg.ResourceParam[Clock],
+    ) -> None:
+        asked = clock.now()
+        request = Request(
+            f"run-{context.run_id}",
+            asked,
+            kind,
+            config.target,
+            config.requested_by,
+            "exchange",
+            config.reason,
+        )
+        began = clock.boottime()
+        sequence = publish(fleet.client(), request)
+        published = clock.boottime()
+        append_requests(lake.open(), [request])
+        context.log.info("%s accepted at %d: %s", name, sequence, msgspec.json.encode(request).decode())
+        context.add_output_metadata(
+            {
+                "request_id": request.request_id,
+                "sequence": sequence,
+                "publish_seconds": published - began,
+                "row_seconds": clock.boottime() - published,
+            }
+        )
+
+    @dg.job(name=name, description=description, executor_def=dg.in_process_executor)
+    def operator_job() -> None:
+        request_op()
+
+    return operator_job
+
+
+OPERATOR_JOBS = (
+    _operator_job("promote_host", "promote", "Move a host into the seed by request.", _promote),
+    _operator_job("exclude_host", "exclude", "Never fetch a host or *.domain again.", _exclude),
+    _operator_job("recrawl_now", "recrawl", "Fetch one page of a seed host at once.", _recrawl),
+)

@@ -1,0 +1,92 @@
+"""Small pictures for people who look rather than read, as PNG inside markdown metadata.
+
+Drawn with matplotlib's object interface: no global figure, no window. Kept below about 30 KB, since they
+are stored with every event.
+"""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+SIZE = (6.4, 2.8)
+DPI = 90
+COLOURS = ("#2b6cb0", "#dd6b20", "#718096", "#38a169")
+
+
+def _figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=SIZE, dpi=DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_xlabel(x, fontsize=9)
+    axes.set_ylabel(y, fontsize=9)
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _markdown(figure: Figure, caption: str) -> dg.MarkdownMetadataValue:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    encoded = base64.b64encode(buffer.getvalue()).decode()
+    return dg.MetadataValue.md(f"![{caption}](data:image/png;base64,{encoded})")
+
+
+def rank_curve(
+    title: str, series: Mapping[str, ArrayLike], marks: Mapping[str, float]
+) -> dg.MarkdownMetadataValue:
+    """Values of each series in falling order on log scales, with horizontal lines at `marks`."""
+    figure, axes = _figure(title, "host, best first", "trust")
+    for colour, (name, values) in zip(COLOURS, series.items(), strict=False):
+        ordered = np.sort(np.asarray(values, float))[::-1]
+        ordered = ordered[ordered > 0]
+        axes.plot(np.arange(1, len(ordered) + 1), ordered, ".-", ms=4, lw=1, color=colour, label=name)
+    for name, level in marks.items():
+        axes.axhline(level, color="#a0aec0", lw=1, ls="--", label=name)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.legend(fontsize=8, frameon=False)
+    return _markdown(figure, title)
+
+
+def histogram(title: str, x: str, values: ArrayLike) -> dg.MarkdownMetadataValue:
+    """How many hosts have how much of something, in bins of powers of two."""
+    figure, axes = _figure(title, x, "hosts")
+    positive = np.asarray(values, float)
+    top = max(1, int(np.ceil(np.log2(max(1.0, positive.max(initial=1.0))))) + 1)
+    axes.hist(positive, bins=[2.0**k for k in range(top + 1)], color=COLOURS[0], rwidth=0.9)
+    axes.set_xscale("log", base=2)
+    return _markdown(figure, title)
+
+
+def bars(
+    title: str, x: str, names: Sequence[str], parts: Mapping[str, ArrayLike]
+) -> dg.MarkdownMetadataValue:
+    """Stacked horizontal bars, one per name, the first on top."""
+    figure, axes = _figure(title, x, "")
+    figure.set_figheight(max(SIZE[1], 0.9 + 0.22 * len(names)))
+    left = np.zeros(len(names))
+    for colour, (label, values) in zip(COLOURS, parts.items(), strict=False):
+        width = np.asarray(values, float)
+        axes.barh(range(len(names)), width, left=left, color=colour, label=label)
+        left += width
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.invert_yaxis()
+    axes.legend(fontsize=8, frameon=False)
+    return _markdown(figure, title)
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> dg.MarkdownMetadataValue:
+    """A markdown table; says so when there is nothing to show."""
+    if not rows:
+        return dg.MetadataValue.md("*none this time*")
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return dg.MetadataValue.md("\n".join(lines))

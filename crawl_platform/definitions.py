@@ -1,0 +1,81 @@
+"""The one place where the Dagster layer is put together.
+
+`deployment` is what `workspace.yaml` points to: the edge where the crawl's home is read from the
+environment. Tests and other hosts of the layer call `build_definitions` with resources of their own.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+from assets import link_graph, promotion, schedule
+from assets.automation import automate, conditions
+from assets.fleet import EXTERNAL, fleet_specs
+from assets.operator_jobs import OPERATOR_JOBS
+from crawl_platform.clock import SystemClock
+from crawl_platform.errors import ConfigurationError
+from crawl_platform.settings import Settings, load
+from resources.cadence import cadence_of
+from resources.fleet import FleetResource
+from resources.lake import LakeResource
+from sensors.automation import decisions_sensor
+from sensors.fastlane import fastlane_sensor
+from sensors.promotion import promotion_sensor
+from sensors.table_events import table_events_sensor
+
+HOME_VARIABLE = "CRAWL_HOME"
+
+ASSETS = (link_graph.link_graph, link_graph.host_ranks, promotion.promotions, schedule.crawl_schedule)
+
+
+def deployment() -> dg.Definitions:
+    """Definitions of the crawl whose home is named by `CRAWL_HOME`."""
+    return build_definitions()
+
+
+def build_definitions(
+    resource_overrides: Mapping[str, Any] | None = None, settings: Settings | None = None
+) -> dg.Definitions:
+    """Assets, sensors and jobs of one crawl: the one with `settings`, by default the one at `CRAWL_HOME`.
+
+    `resource_overrides` replaces resources by name: lake, fleet, crawl_settings, clock.
+    """
+    settings = settings or _settings_of_environment()
+    cadence = cadence_of(settings.orchestration)
+    by_name = conditions(cadence)
+    return dg.Definitions(
+        assets=[
+            *fleet_specs(settings.lake_root),
+            *(automate(asset, by_name) for asset in ASSETS),
+        ],
+        sensors=[
+            table_events_sensor(cadence, EXTERNAL),
+            decisions_sensor(cadence),
+            promotion_sensor(cadence),
+            fastlane_sensor(cadence),
+        ],
+        jobs=list(OPERATOR_JOBS),
+        resources={**_resources(settings), **(resource_overrides or {})},
+        executor=dg.in_process_executor,
+    )
+
+
+def _settings_of_environment() -> Settings:
+    home = os.environ.get(HOME_VARIABLE)
+    if not home:
+        raise ConfigurationError(
+            f"{HOME_VARIABLE} is not set: it names the folder of the crawl to orchestrate"
+        )
+    return load(home)
+
+
+def _resources(settings: Settings) -> dict[str, Any]:
+    endpoint = settings.root / "run" / "nats.json"
+    return {
+        "lake": LakeResource(root=str(settings.lake_root)),
+        "fleet": FleetResource(endpoint_file=str(endpoint), n_shards=settings.fleet.shards),
+        "crawl_settings": settings,
+        "clock": SystemClock(),
+    }

@@ -1,0 +1,59 @@
+"""How often the Dagster layer looks and decides: one table per profile (DAGSTER.md, "Two profiles").
+
+Each event and each run costs storage and CPU that the fleet could use, so a cadence is a budget. The
+conditions that use these numbers are in `assets/automation.py`.
+"""
+
+from dataclasses import dataclass
+
+from crawl_platform.settings import Orchestration
+
+
+@dataclass(frozen=True)
+class Cadence:
+    """Seconds, except for the crons. `*_tick` is how often a sensor wakes up at most."""
+
+    table_events_tick: int
+    table_event_gap: float
+    """Least time between two events of one table."""
+    decisions_tick: int
+    promotion_tick: int
+    fastlane_tick: int
+    continuous: bool
+    """Decide whenever inputs have changed (demo), or at the crons below."""
+    graph_cron: str
+    schedule_cron: str
+    late_links: tuple[float, ...]
+    """When, after a promotion, links that were under way at that moment are looked for again."""
+
+
+DEMO = Cadence(
+    table_events_tick=10,
+    table_event_gap=15.0,
+    decisions_tick=10,
+    promotion_tick=5,
+    fastlane_tick=2,
+    continuous=True,
+    graph_cron="* * * * *",
+    schedule_cron="* * * * *",
+    late_links=(30.0, 600.0, 86_400.0),
+)
+
+PRODUCTION = Cadence(
+    table_events_tick=30,
+    table_event_gap=60.0,
+    decisions_tick=300,
+    promotion_tick=30,
+    fastlane_tick=5,
+    continuous=False,
+    graph_cron="17 */6 * * *",
+    schedule_cron="0 * * * *",
+    late_links=(600.0, 86_400.0),
+)
+
+CADENCES = {"demo": DEMO, "production": PRODUCTION}
+
+
+def cadence_of(orchestration: Orchestration) -> Cadence:
+    """The cadence of the chosen profile (settings have checked its name)."""
+    return CADENCES[orchestration.profile]

@@ -1,0 +1,121 @@
+"""Requests by people and upstream systems: how they get into the lake, and how sensors read new ones.
+
+`via` says who publishes: `exchange` means that whoever asked has published it already (the CLI, a launchpad
+job); `table` means that a row is all there is, and a sensor hands it over.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from crawl_platform.clock import as_datetime
+from crawl_platform.errors import ConfigurationError
+from crawl_platform.lake.extension import literal
+from crawl_platform.lake.lake import Lake
+from crawl_platform.lake.tables import DECISIONS, REQUESTS
+from crawl_platform.web.url import canonicalize, host_of
+
+MOST_PER_TICK = 200
+"""Publishing one takes about 10 ms: a sensor's tick stays far under Dagster's limit of 60 s."""
+
+MAX_AGE = 7 * 86_400.0
+"""Cells remember request ids for 7 days: an older request could be carried out twice."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A row of `requests`. `at` is UTC seconds; `kind` is recrawl, promote or exclude."""
+
+    request_id: str
+    at: float
+    kind: str
+    target: str
+    requested_by: str
+    via: str
+    reason: str = ""
+    priority: float = 0.0
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """How far a sensor has read: everything up to a version of `requests`, and `done` of what came after."""
+
+    version: int = -1
+    done: tuple[str, ...] = ()
+
+
+def append_requests(store: Lake, requests: Sequence[Request]) -> int:
+    """Write the rows of `requests`; returns the version that holds them."""
+    rows = []
+    for request in requests:
+        at = as_datetime(request.at)
+        rows.append({**msgspec.structs.asdict(request), "at": at, "date": at.date()})
+    return store.append("requests", pa.Table.from_pylist(rows, schema=REQUESTS.schema))
+
+
+def new_requests(
+    store: Lake, kinds: tuple[str, ...], cursor: Cursor, limit: int = MOST_PER_TICK
+) -> tuple[list[Request], Cursor]:
+    """The next requests of `kinds` for a sensor to publish, at most `limit`, and the cursor once it has.
+
+    By priority, then by age. A request id that appears twice is one request.
+    """
+    version = store.version("requests")
+    if version == cursor.version:
+        return [], cursor
+    found = [r for r in _between(store, kinds, cursor.version, version) if r.request_id not in cursor.done]
+    batch = found[:limit]
+    if len(batch) == len(found):
+        return batch, Cursor(version)
+    return batch, Cursor(cursor.version, (*cursor.done, *(r.request_id for r in batch)))
+
+
+def _between(store: Lake, kinds: tuple[str, ...], since: int, until: int) -> list[Request]:
+    source = literal(str(store.path("requests")))
+    older = f"ANTI JOIN delta_scan({source}, version => {since}) o ON o.request_id = n.request_id"
+    query = f"""
+        SELECT n.request_id, epoch(n."at") AS "at", n.kind, n.target, n.requested_by, n.via,
+            coalesce(n.reason, '') AS reason, coalesce(n.priority, 0) AS priority
+        FROM delta_scan({source}, version => {until}) n {older if since >= 0 else ""}
+        WHERE n.via = 'table' AND n.kind IN ({", ".join(map(literal, kinds))})
+        QUALIFY row_number() OVER (PARTITION BY n.request_id ORDER BY n."at") = 1
+        ORDER BY coalesce(n.priority, 0) DESC, n."at", n.request_id
+    """
+    with store.connect() as connection:
+        rows: list[dict[str, Any]] = connection.execute(query).to_arrow_table().to_pylist()
+    return [msgspec.convert(row, Request) for row in rows]
+
+
+def require_fresh(request: Request, now: float) -> None:
+    """Raise `ConfigurationError` for a request that is too old to be carried out safely."""
+    if now - request.at > MAX_AGE:
+        raise ConfigurationError("older than 7 days: ask again if it is still wanted")
+
+
+def require_host(target: str) -> str:
+    """`target` if it is a bare hostname. Raises `ConfigurationError` saying what is wrong."""
+    canonical = canonicalize(f"https://{target}/")
+    if canonical is None or host_of(canonical) != target:
+        raise ConfigurationError(f"not a hostname: {target!r} (write it like www.example.org)")
+    return target
+
+
+def refuse(store: Lake, request: Request, why: str, now: float, decided_by: str) -> None:
+    """Say in `decisions` that a request was refused and why; once per request."""
+    at = as_datetime(now)
+    row = {
+        "decision_id": f"refused-{request.request_id}",
+        "at": at,
+        "kind": request.kind,
+        "subject": request.target,
+        "verdict": "refused",
+        "reason": why,
+        "propensity": 1.0,
+        "evidence": msgspec.json.encode(request).decode(),
+        "input_versions": [("requests", store.version("requests"))],
+        "decided_by": decided_by,
+        "date": at.date(),
+    }
+    known = store.query("SELECT 1 FROM decisions WHERE decision_id = ?", [row["decision_id"]])
+    if not known.num_rows:
+        store.append("decisions", pa.Table.from_pylist([row], schema=DECISIONS.schema))

@@ -1,0 +1,197 @@
+"""Decided promotions and customers' requests go to the exchange, without a run.
+
+Three sources, each with its own cursor:
+1. rows of `promotions` up to a version whose blocking checks passed in the run that reported it;
+2. rows of `requests` of kind promote and exclude that came by table (an exclusion first);
+3. late links: URLs of a promoted host that pages showed while its promotion was under way. Cells that did
+   not know the host as seed yet recorded them as horizon; they are looked up again at set times.
+"""
+
+from collections.abc import Callable
+
+import dagster as dg
+import msgspec
+
+from crawl_platform.clock import Clock
+from crawl_platform.errors import ConfigurationError
+from crawl_platform.fleet.client import FleetClient
+from crawl_platform.lake.extension import literal
+from crawl_platform.lake.lake import Lake
+from crawl_platform.settings import Settings
+from resources.cadence import Cadence
+from resources.fleet import FleetResource
+from resources.lake import LakeResource
+from resources.requests import Cursor as RequestCursor
+from resources.requests import Request, new_requests, refuse, require_fresh, require_host
+
+ASSET = dg.AssetKey("promotions")
+EVENTS_PER_TICK = 20
+
+KNOWN_URLS = """
+SELECT dst_url FROM links_now WHERE dst_host = ?
+GROUP BY dst_url ORDER BY count(DISTINCT src_host) DESC, count(*) DESC, dst_url LIMIT ?
+"""
+LATE_URLS = """
+SELECT dst_url FROM links_now l WHERE dst_host = ? AND NOT EXISTS (
+    SELECT 1 FROM promotions p WHERE p.host = l.dst_host AND list_contains(p.urls, l.dst_url))
+    AND NOT EXISTS (SELECT 1 FROM fetches f WHERE f.url = l.dst_url)
+GROUP BY dst_url ORDER BY count(DISTINCT src_host) DESC, count(*) DESC, dst_url LIMIT ?
+"""
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A promotion handed over at `at` (UTC seconds), `looked` times looked up again for late links."""
+
+    host: str
+    decision_id: str
+    at: float
+    looked: int = 0
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """`event`: last event of the asset that was handled; `version`: of `promotions`, published up to here."""
+
+    event: int = 0
+    version: int = -1
+    requests: RequestCursor = RequestCursor()
+    late: tuple[Published, ...] = ()
+
+
+class Handover:
+    """One tick's work: what it publishes through `client` and remembers of it."""
+
+    def __init__(
+        self, store: Lake, client: FleetClient, now: float, most_urls: int, log: Callable[..., None]
+    ) -> None:
+        self._store = store
+        self._client = client
+        self._now = now
+        self._most_urls = most_urls
+        self._log = log
+        self.published: list[Published] = []
+
+    def decided(self, since: int, until: int) -> None:
+        """Source 1: rows of `promotions` after version `since`, up to `until`."""
+        source = literal(str(self._store.path("promotions")))
+        older = f"ANTI JOIN delta_scan({source}, version => {since}) o ON o.decision_id = n.decision_id"
+        query = f"""
+            SELECT n.decision_id, n.host, n.reason, n.urls FROM delta_scan({source}, version => {until}) n
+            {older if since >= 0 else ""} ORDER BY n."at", n.position, n.host
+        """
+        for row in self._store.query(query).to_pylist():
+            self._promote(row["host"], row["urls"] or [], row["decision_id"], row["reason"])
+
+    def _promote(self, host: str, urls: list[str], decision_id: str, reason: str) -> None:
+        try:
+            self._client.promote(host, urls or [f"https://{host}/"], decision_id=decision_id, reason=reason)
+        except ConfigurationError as error:
+            self._log("promotion of %s vetoed: %s", host, error)
+            return
+        self._log("promoted %s with %d known URLs: %s", host, len(urls), reason)
+        self.published.append(Published(host, decision_id, self._now))
+
+    def asked(self, request: Request) -> None:
+        """Source 2: one request of kind promote or exclude."""
+        try:
+            require_fresh(request, self._now)
+            if request.kind == "exclude":
+                self._client.exclude(request.target, request_id=request.request_id, reason=request.reason)
+                self._log("excluded %s: %s", request.target, request.reason)
+                return
+            urls = self._urls(KNOWN_URLS, require_host(request.target))
+        except ConfigurationError as error:
+            self._log("request %s refused: %s", request.request_id, error)
+            refuse(self._store, request, str(error), self._now, "promotion sensor")
+            return
+        reason = f"asked for by {request.requested_by}: {request.reason}"
+        self._promote(request.target, urls, request.request_id, reason)
+
+    def late_links(self, published: Published, times: tuple[float, ...]) -> Published | None:
+        """Source 3: look for late links if it is time; None once all times have passed."""
+        if published.looked >= len(times):
+            return None
+        if self._now - published.at < times[published.looked]:
+            return published
+        urls = self._urls(LATE_URLS, published.host)
+        if urls:
+            decision, reason = published.decision_id, "links that were under way at its promotion"
+            self._client.promote(published.host, urls, decision_id=decision, reason=reason)
+            self._log("sent %d late URLs of %s", len(urls), published.host)
+        return msgspec.structs.replace(published, looked=published.looked + 1)
+
+    def _urls(self, query: str, host: str) -> list[str]:
+        urls: list[str] = self._store.query(query, [host, self._most_urls])["dst_url"].to_pylist()
+        return urls
+
+
+def promotion_sensor(cadence: Cadence) -> dg.SensorDefinition:
+    """A sensor that hands decided promotions and requests over to the fleet."""
+
+    @dg.sensor(
+        name="promotion",
+        minimum_interval_seconds=cadence.promotion_tick,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Hands promotions whose checks passed, and requests to promote or exclude, to the fleet.",
+    )
+    def promotion(
+        context: dg.SensorEvaluationContext,
+        lake: LakeResource,
+        fleet: FleetResource,
+        crawl_settings: dg.ResourceParam[Settings],
+        clock: dg.ResourceParam[Clock],
+    ) -> dg.SensorResult | dg.SkipReason:
+        store = lake.open()
+        if not store.exists():
+            return dg.SkipReason(f"There is no lake at {store.root} yet: start a crawl.")
+        cursor = msgspec.json.decode(context.cursor or "{}", type=Cursor)
+        most = crawl_settings.orchestration.promotion_urls
+        handover = Handover(store, fleet.client(), clock.now(), most, context.log.info)
+        requests, read = new_requests(store, ("exclude", "promote"), cursor.requests)
+        for request in sorted(requests, key=lambda r: r.kind != "exclude"):
+            handover.asked(request)
+        event, version = passed_version(context.instance, cursor)
+        if version > cursor.version:
+            handover.decided(cursor.version, version)
+        waiting = [handover.late_links(p, cadence.late_links) for p in cursor.late]
+        late = (*(p for p in waiting if p), *handover.published)
+        following = Cursor(event, version, read, late)
+        outcome = f"{len(handover.published)} hosts promoted, {len(requests)} requests handled."
+        return dg.SensorResult(skip_reason=outcome, cursor=msgspec.json.encode(following).decode())
+
+    return promotion
+
+
+def passed_version(instance: dg.DagsterInstance, cursor: Cursor) -> tuple[int, int]:
+    """(last event handled, version of `promotions` that may be published) after the newest events.
+
+    An event counts if every blocking check of its own run passed; a failed one is passed over, and one
+    whose run has not said yet is waited for.
+    """
+    event, version = cursor.event, cursor.version
+    selection = dg.AssetRecordsFilter(ASSET, after_storage_id=event or None)
+    for record in instance.fetch_materializations(selection, limit=EVENTS_PER_TICK, ascending=True).records:
+        passed = _checks_passed(instance, record.run_id)
+        if passed is None and not _finished(instance, record.run_id):
+            break
+        event = record.storage_id
+        if passed and record.asset_materialization:
+            version = max(version, _number(record.asset_materialization.metadata["delta_version"]))
+    return event, version
+
+
+def _number(value: dg.MetadataValue) -> int:
+    return int(str(value.value))
+
+
+def _checks_passed(instance: dg.DagsterInstance, run_id: str) -> bool | None:
+    """Whether all blocking checks of the asset passed in that run; None if none was evaluated."""
+    records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records
+    events = [r.event_log_entry.dagster_event for r in records]
+    results = [e.asset_check_evaluation_data for e in events if e]
+    blocking = [r.passed for r in results if r.asset_key == ASSET and r.blocking]
+    return all(blocking) if blocking else None
+
+
+def _finished(instance: dg.DagsterInstance, run_id: str) -> bool:
+    run = instance.get_run_by_id(run_id)
+    return run is None or run.is_finished

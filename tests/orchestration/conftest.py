@@ -1,0 +1,43 @@
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from crawl_platform.clock import ManualClock
+from crawl_platform.lake.lake import Lake
+from crawl_platform.settings import Orchestration, Settings
+from tests.orchestration.harness import Harness
+from tests.orchestration.made_up_crawl import SHARDS, MadeUpCrawl, RememberingFleet
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(tmp_path / "lake")
+    lake.create(SHARDS)
+    return lake
+
+
+@pytest.fixture
+def crawl(lake: Lake, clock: ManualClock) -> MadeUpCrawl:
+    return MadeUpCrawl(lake, clock)
+
+
+@pytest.fixture
+def fleet() -> RememberingFleet:
+    return RememberingFleet()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=str(tmp_path), orchestration=Orchestration(profile="demo", promotion_quota=5))
+
+
+@pytest.fixture
+def harness(settings: Settings, clock: ManualClock, fleet: RememberingFleet):
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Harness(settings, clock, fleet, instance)
