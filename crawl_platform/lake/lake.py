@@ -6,8 +6,10 @@ readers stand there. Tables that Dagster or people write are read at their curre
 commit is asked for that names theirs too.
 """
 
+import contextlib
+import fcntl
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from crawl_platform.errors import ConfigurationError, LakeError
 from crawl_platform.lake.commits import CommitRow, find_commit, last_commit
 from crawl_platform.lake.conform import conform
-from crawl_platform.lake.delta import COMMIT_RETRIES, log_entry, open_delta
+from crawl_platform.lake.delta import COMMIT_RETRIES, log_entry, open_delta, sync_folder
 from crawl_platform.lake.extension import open_duckdb
 from crawl_platform.lake.tables import COMMITS, SCHEMA_VERSION, TABLES, Table
 from crawl_platform.lake.views import create_views
@@ -28,6 +30,7 @@ from crawl_platform.lake.views import create_views
 INPUTS_KEY = "crawl.inputs"
 """Commit metadata: the versions a commit's rows were computed from, as JSON."""
 CARD_NAME = "lake.json"
+LOCK_NAME = ".create.lock"
 
 
 class Card(msgspec.Struct, frozen=True):
@@ -50,17 +53,18 @@ class Lake:
         return (self.root / CARD_NAME).exists()
 
     def create(self, n_shards: int) -> None:
-        """Create what is missing of the declared tables. Safe to repeat and to do in several processes.
+        """Create what is missing of the declared tables and nullable columns.
 
-        Raises `ConfigurationError` if the lake exists with another number of shards.
+        Safe to repeat, and to do in several processes at once. Raises `ConfigurationError` if the lake exists with another number of shards.
         """
-        if self.exists():
-            self._require_shards(n_shards)
         self.root.mkdir(parents=True, exist_ok=True)
-        for table in TABLES.values():
-            self._create_table(table)
-        self._write_card(Card(n_shards, SCHEMA_VERSION))
-        self._require_shards(n_shards)
+        with _alone(self.root / LOCK_NAME):
+            if self.exists():
+                self._require_shards(n_shards)
+            for table in TABLES.values():
+                self._create_table(table)
+            if not self.exists():
+                self._write_card(Card(n_shards, SCHEMA_VERSION))
 
     @property
     def n_shards(self) -> int:
@@ -86,24 +90,23 @@ class Lake:
             )
 
     def _write_card(self, card: Card) -> None:
-        """Whole or not at all; the first of several processes wins."""
-        draft = self.root / f".{CARD_NAME}.{os.getpid()}.{os.urandom(4).hex()}"
-        draft.write_bytes(msgspec.json.encode(card))
-        try:
-            os.link(draft, self.root / CARD_NAME)
-        except FileExistsError:
-            return
-        finally:
-            draft.unlink()
+        """Whole or not at all, and durable."""
+        draft = self.root / f".{CARD_NAME}"
+        with draft.open("wb") as file:
+            file.write(msgspec.json.encode(card))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.root / CARD_NAME)
+        sync_folder(self.root)
 
     def _create_table(self, table: Table) -> None:
-        """Losing the race for a table's first log entry is as good as winning it."""
-        path = self.root / table.name
-        if DeltaTable.is_deltatable(str(path)):
+        path = str(self.root / table.name)
+        if DeltaTable.is_deltatable(path):
+            _add_columns(table, self.delta(table.name))
             return
         try:
             DeltaTable.create(
-                str(path),
+                path,
                 Schema.from_arrow(table.schema),
                 partition_by=list(table.partition_by) or None,
                 name=table.name,
@@ -111,8 +114,7 @@ class Lake:
                 configuration={"delta.enableExpiredLogCleanup": "false"},
             )
         except DeltaError as error:
-            if not DeltaTable.is_deltatable(str(path)):
-                raise LakeError(f"{table.name} can't be created at {path}: {error}") from error
+            raise LakeError(f"{table.name} can't be created at {path}: {error}") from error
 
     # --- one table ---
 
@@ -214,15 +216,39 @@ class Lake:
         connection = open_duckdb()
         try:
             create_views(connection, self.root, {**vector, **(versions or {})}, last)
-        except duckdb.Error as error:
+        except LakeError:
             connection.close()
-            raise LakeError(f"the lake can't be read at commit {last}: {error}") from error
+            raise
         return connection
 
     def query(self, sql: str, params: Sequence[Any] | None = None, at: int | None = None) -> pa.Table:
         """Result of one statement at commit `at` (default: the last)."""
         with self.connect(at) as connection:
             return connection.execute(sql, params).to_arrow_table()
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep other processes out: of two creations of one Delta table both succeed, the second as a change of
+    its metadata that upsets every open writer. The lock goes with the process that holds it."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _add_columns(table: Table, delta: DeltaTable) -> None:
+    """Add the nullable columns that were declared since the table was created; nothing else may change."""
+    present = {field.name: field for field in delta.schema().fields}
+    declared = {field.name: field for field in Schema.from_arrow(table.schema).fields}
+    clashes = [name for name, field in present.items() if declared.get(name) != field]
+    new = [field for name, field in declared.items() if name not in present]
+    if clashes or not all(field.nullable for field in new):
+        names = ", ".join(clashes or [field.name for field in new])
+        raise LakeError(
+            f"{table.name} was created with other columns ({names}): only nullable ones can be added"
+        )
+    if new:
+        delta.alter.add_columns(new)
 
 
 def _declared(name: str) -> Table:

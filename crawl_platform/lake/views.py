@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 
+from crawl_platform.errors import LakeError
 from crawl_platform.lake.extension import literal
 from crawl_platform.lake.tables import TABLES, Column, Table
 
@@ -98,17 +99,23 @@ VIEWS: dict[str, View] = {
 def create_views(
     connection: duckdb.DuckDBPyConnection, root: Path, versions: Mapping[str, int], last_commit: int | None
 ) -> None:
-    """Create every view in `connection`, tables at `versions`, commits up to and with `last_commit`."""
-    for table in TABLES.values():
-        source = f"delta_scan({literal(str(root / table.name))}, version => {versions[table.name]})"
-        until = (
-            f" WHERE commit_id <= {last_commit}"
-            if table.name == "commits" and last_commit is not None
-            else ""
-        )
-        _create(connection, table.name, table.row, f"SELECT * FROM {source}{until}", table.columns)
-    for view in VIEWS.values():
-        _create(connection, view.name, view.row, view.sql, TABLES[view.columns_of].columns)
+    """Create every view in `connection`, tables at `versions`, commits up to and with `last_commit`.
+
+    Raises `LakeError` if a table can't be read at its version.
+    """
+    try:
+        for table in TABLES.values():
+            source = f"delta_scan({literal(str(root / table.name))}, version => {versions[table.name]})"
+            until = (
+                f" WHERE commit_id <= {last_commit}"
+                if table.name == "commits" and last_commit is not None
+                else ""
+            )
+            _create(connection, table.name, table.row, f"SELECT * FROM {source}{until}", table.columns)
+        for view in VIEWS.values():
+            _create(connection, view.name, view.row, view.sql, TABLES[view.columns_of].columns)
+    except duckdb.Error as error:
+        raise LakeError(f"the lake can't be read at commit {last_commit}: {error}") from error
 
 
 def _create(

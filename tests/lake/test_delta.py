@@ -170,7 +170,12 @@ def test_several_manifests_go_into_one_commit(lake: Lake) -> None:
 
     fresh = writer(lake)
     assert version == 1
-    assert [fresh.transaction_version(app) for app in ("a/bulk", "a/fast", "b/bulk", "c/bulk")] == [7, 2, 1, None]
+    assert [fresh.transaction_version(app) for app in ("a/bulk", "a/fast", "b/bulk", "c/bulk")] == [
+        7,
+        2,
+        1,
+        None,
+    ]
     assert count(lake) == 3
 
 

@@ -1,0 +1,149 @@
+"""The derived states that readers query."""
+
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from crawl_platform.lake.lake import Lake
+from crawl_platform.lake.tables import TABLES
+from crawl_platform.lake.views import VIEWS
+from tests.lake.samples import NOON, commit, row
+
+
+def fill(lake: Lake, name: str, *found: dict[str, Any]) -> None:
+    table = TABLES[name]
+    data = [row(table, n, **changes) for n, changes in enumerate(found)]
+    commit(lake, name, pa.Table.from_pylist(data, schema=table.schema), 1)
+
+
+def at(minutes: int) -> Any:
+    return NOON + timedelta(minutes=minutes)
+
+
+def column(lake: Lake, sql: str) -> list[Any]:
+    return lake.query(sql).column(0).to_pylist()
+
+
+def test_frontier_now_has_the_last_snapshot_of_each_shard(lake: Lake) -> None:
+    fill(
+        lake,
+        "frontier",
+        {"shard": 1, "snapshot_id": "c/1", "snapshot_at": at(0), "url": "old"},
+        {"shard": 1, "snapshot_id": "c/2", "snapshot_at": at(5), "url": "new"},
+        {"shard": 1, "snapshot_id": "c/2", "snapshot_at": at(5), "url": "newer"},
+        {"shard": 2, "snapshot_id": "c/1", "snapshot_at": at(0), "url": "other shard"},
+    )
+
+    assert column(lake, "SELECT url FROM frontier_now ORDER BY url") == ["new", "newer", "other shard"]
+
+
+def page(
+    url: str, minute: int, link_set: str | None, outcome: str = "ok", kind: str = "page"
+) -> dict[str, Any]:
+    return {"url": url, "started_at": at(minute), "link_set": link_set, "outcome": outcome, "kind": kind}
+
+
+def link(fetch_id: str, src: str, dst: str) -> dict[str, Any]:
+    return {"fetch_id": fetch_id, "src_url": src, "dst_url": dst}
+
+
+def test_links_now_are_those_of_the_last_success(lake: Lake) -> None:
+    fill(
+        lake,
+        "fetches",
+        page("a", 0, "f0"),
+        page("a", 1, "f1"),
+        page("a", 2, "f1", outcome="not_modified"),
+        page("a", 3, None, outcome="timeout"),
+        page("a", 4, None, kind="robots"),
+        page("b", 0, "f2"),
+    )
+    fill(
+        lake,
+        "links",
+        link("f0", "a", "gone"),
+        link("f1", "a", "x"),
+        link("f1", "a", "y"),
+        link("f2", "b", "z"),
+    )
+
+    assert column(lake, "SELECT dst_url FROM links_now ORDER BY dst_url") == ["x", "y", "z"]
+
+
+def test_a_page_whose_last_success_shows_no_links_has_none(lake: Lake) -> None:
+    fill(lake, "fetches", page("a", 0, "f0"), page("a", 1, None))
+    fill(lake, "links", link("f0", "a", "gone"))
+
+    assert column(lake, "SELECT dst_url FROM links_now") == []
+
+
+def test_pages_now_has_the_last_version_of_each_page(lake: Lake) -> None:
+    fill(
+        lake,
+        "pages",
+        {"url": "a", "fetched_at": at(1), "title": "new"},
+        {"url": "a", "fetched_at": at(0), "title": "old"},
+        {"url": "b", "fetched_at": at(0), "title": "only"},
+    )
+
+    assert column(lake, "SELECT title FROM pages_now ORDER BY url") == ["new", "only"]
+
+
+def test_hosts_now_has_the_last_event_and_the_last_reported_values(lake: Lake) -> None:
+    unsaid = {"trusted": None, "delay": None, "robots_status": None, "known_urls": None}
+    fill(
+        lake,
+        "hosts",
+        {"host": "a", "at": at(0), "event": "seeded", "decision_id": "d", **unsaid, "trusted": True},
+        {
+            "host": "a",
+            "at": at(1),
+            "event": "robots",
+            "decision_id": None,
+            **unsaid,
+            "robots_status": "rules",
+        },
+        {"host": "a", "at": at(2), "event": "backoff", "decision_id": None, **unsaid, "delay": 5.0},
+        {"host": "b", "at": at(0), "event": "promoted"},
+    )
+
+    found = lake.query(
+        "SELECT host, event, trusted, robots_status, delay, decision_id FROM hosts_now ORDER BY host"
+    ).to_pylist()
+
+    assert [f["host"] for f in found] == ["a", "b"]
+    assert found[0] == {
+        "host": "a",
+        "event": "backoff",
+        "trusted": True,
+        "robots_status": "rules",
+        "delay": 5.0,
+        "decision_id": None,
+    }
+
+
+def test_allocations_are_those_of_the_last_window(lake: Lake) -> None:
+    table = TABLES["crawl_schedule"]
+    windows = [("w1", at(0), "a"), ("w2", at(60), "a"), ("w2", at(60), "b")]
+    lake.append(
+        "crawl_schedule",
+        pa.Table.from_pylist(
+            [row(table, window_id=w, starts_at=starts, host=host) for w, starts, host in windows],
+            schema=table.schema,
+        ),
+    )
+
+    assert column(lake, "SELECT window_id || host FROM allocations ORDER BY 1") == ["w2a", "w2b"]
+
+
+def test_a_view_has_the_columns_and_docs_of_its_table(lake: Lake) -> None:
+    with lake.connect() as connection:
+        docs = connection.execute(
+            "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE schema_name = 'main'"
+        ).fetchall()
+        comments = dict(connection.execute("SELECT view_name, comment FROM duckdb_views()").fetchall())
+
+    for name, table in [*TABLES.items(), *((v.name, TABLES[v.columns_of]) for v in VIEWS.values())]:
+        assert [(c, d) for t, c, d in docs if t == name] == [(c.name, c.doc) for c in table.columns]
+    assert {name: comments[name] for name in VIEWS} == {name: view.row for name, view in VIEWS.items()}
