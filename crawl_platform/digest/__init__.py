@@ -30,16 +30,17 @@ def _html(body: bytes, url: str, content_type: str | None) -> Digest:
     encoding, query_encoding = charset.sniff(body, content_type)
     page = Page(charset.decode(body, encoding), url, query_encoding)
     links = page.links
-    text = main_text(page.blocks)
+    title = page.title or ""
+    text = main_text(page.blocks)[:MAX_TEXT]
     everything = not page.robots.isdisjoint(("none",))
     return Digest(
         is_html=True,
         charset=encoding,
-        fingerprint=fingerprint(page.title, page.blocks),
+        fingerprint=fingerprint(title, page.blocks),
         simhash=simhash(text),
         links=links,
         links_hash=_links_hash(links),
-        title=page.title[:MAX_TITLE],
+        title=title[:MAX_TITLE],
         text=text,
         canonical=page.canonical,
         noindex=everything or "noindex" in page.robots,
@@ -53,7 +54,9 @@ def _html(body: bytes, url: str, content_type: str | None) -> Digest:
 def _text(body: bytes, content_type: str | None) -> Digest:
     encoding = charset.bom(body) or charset.declared(content_type) or charset.sniff(body, None)[0]
     text = charset.decode(body, encoding).decode("utf-8", "replace")[:MAX_TEXT]
-    return Digest(is_html=False, charset=encoding, fingerprint=of_bytes(body), simhash=simhash(text), text=text)
+    return Digest(
+        is_html=False, charset=encoding, fingerprint=of_bytes(body), simhash=simhash(text), text=text
+    )
 
 
 def _links_hash(links: tuple[Link, ...]) -> int:

@@ -6,43 +6,37 @@ with the same of its neighbours, decide whether it is content: the paper's publi
 its say-so.
 """
 
-from dataclasses import dataclass, field
-
 from crawl_platform.digest.regions import MAIN, OTHER, Region
 
-# Beyond that many words of a page nobody reads on; bounds the work on giant pages.
-MAX_CHARACTERS = 500_000
 
-
-@dataclass(slots=True)
 class Block:
-    region: Region = OTHER
-    heading: bool = False
-    chunks: list[str] = field(default_factory=list)
-    words: int = 0
-    linked: int = 0
-    """Words inside links."""
+    """`text` has its white space collapsed; `words` of which `linked` are inside links."""
+
+    __slots__ = ("heading", "linked", "region", "text", "words")
+
+    def __init__(self, region: Region, heading: bool, words: list[str], linked: int) -> None:
+        self.region = region
+        self.heading = heading
+        self.text = " ".join(words)
+        self.words = len(words)
+        self.linked = linked
 
     @property
     def density(self) -> float:
         return self.linked / self.words if self.words else 0.0
 
-    @property
-    def text(self) -> str:
-        return " ".join("".join(self.chunks).split())
 
-
-_EDGE = Block()
+_EDGE = Block(OTHER, False, [], 0)
 
 
 def main_text(blocks: list[Block]) -> str:
     """Main text of a page, one line per block; '' if it has none."""
-    candidates = [block for block in blocks if block.words and block.region.content]
+    candidates = [block for block in blocks if block.region.content]
     marked = [block for block in candidates if block.region is MAIN]
     if 2 * sum(b.words for b in marked) > sum(b.words for b in candidates if b.density < 0.5):
         candidates = marked
     chosen = _fill(candidates, _classify(candidates))
-    return "\n".join(text for text in chosen if text)[:MAX_CHARACTERS]
+    return "\n".join([block.text for block in chosen])
 
 
 def _classify(blocks: list[Block]) -> list[bool]:
@@ -59,13 +53,12 @@ def _is_content(before: Block, block: Block, after: Block) -> bool:
     return block.words > 40 or after.words > 17
 
 
-def _fill(blocks: list[Block], content: list[bool]) -> list[str]:
+def _fill(blocks: list[Block], content: list[bool]) -> list[Block]:
     """Content blocks, and what lies directly between two of them (a heading, a short list item)."""
-    count = len(blocks)
     return [
-        block.text
+        block
         for i, block in enumerate(blocks)
         if content[i]
         or (block.density <= 0.5 and any(content[max(0, i - 2) : i]) and any(content[i + 1 : i + 3]))
-        or (block.heading and i + 1 < count and content[i + 1] and block.density <= 0.5)
+        or (block.heading and block.density <= 0.5 and any(content[i + 1 : i + 2]))
     ]

@@ -67,11 +67,16 @@ _CODEC = {
     "iso-8859-8-i": "iso-8859-8", "macintosh": "mac_roman", "windows-874": "cp874", "x-mac-cyrillic": "mac_cyrillic",
     "utf-16le": "utf-16-le", "utf-16be": "utf-16-be", "iso-2022-jp": "iso2022_jp_ext", "koi8-u": "koi8-u",
 }  # fmt: skip
-_MULTIBYTE = frozenset({"gbk", "gb18030", "big5", "euc-jp", "iso-2022-jp", "shift_jis", "euc-kr", "utf-16le", "utf-16be"})
+_MULTIBYTE = frozenset(
+    {"gbk", "gb18030", "big5", "euc-jp", "iso-2022-jp", "shift_jis", "euc-kr", "utf-16le", "utf-16be"}
+)
 _NOT_ASCII = frozenset({"iso-2022-jp", "utf-16le", "utf-16be", "replacement"})
 
 _content_type_charset = re.compile(r"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.I).search
-_meta = re.compile(rb"<!--.*?(?:-->|\Z)|<meta(?=[\s/])((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>|<(/?[a-z](?:[^>\"']|\"[^\"]*\"|'[^']*')*|[!/?][^>]*)>", re.I | re.S)  # noqa: E501
+_meta = re.compile(
+    rb"<!--.*?(?:-->|\Z)|<meta(?=[\s/])((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>|<(/?[a-z](?:[^>\"']|\"[^\"]*\"|'[^']*')*|[!/?][^>]*)>",
+    re.I | re.S,
+)  # noqa: E501
 _attribute = re.compile(rb"""([^\s/>="']+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?""")
 _kana = re.compile("[ぁ-ゖァ-ヺー]").findall
 _wide = re.compile("[^\x00-\x7f]").findall
@@ -120,7 +125,9 @@ def _prescan(head: bytes) -> str | None:
             label = (match[1] or match[2] or match[3]) if match else None
         encoding = encoding_of(label) if label else None
         if encoding:
-            return {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": DEFAULT}.get(encoding, encoding)
+            return {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": DEFAULT}.get(
+                encoding, encoding
+            )
     return None
 
 
@@ -165,7 +172,9 @@ def _table(encoding: str) -> str:
     return "".join(chr(b) if c == "\ufffd" and windows and b < 0xA0 else c for b, c in enumerate(chars))
 
 
-_QUERY_SAFE = frozenset(map(ord, "!$%&()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"))
+_QUERY_SAFE = frozenset(
+    map(ord, "!$%&()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~")
+)
 
 
 def query_in(href: str, encoding: str) -> str:

@@ -1,9 +1,12 @@
 """What counts as a change: MD5 over the visible text that is left when noise is taken out.
 
-Markup itself never counts: scripts, styles, comments, attributes, tag names, white space. Of the text, regions
-that say they are advertising, navigation, page furniture or hidden don't count, unless little else is left. In
-what remains these are masked: dates, times and ages; version numbers; long hexadecimal and mixed tokens
-(nonces); counters; copyright years. Everything else counts, plain numbers and prices included.
+Markup itself never counts: scripts, styles, comments, attributes, tag names, white space, case. Of the text,
+regions that say they are advertising, navigation, page furniture or hidden don't count, unless little else is
+left. In what remains these are masked: dates, times and ages; version numbers; nonces (long hexadecimal or mixed
+tokens); counters; copyright years. Everything else counts, plain numbers and prices included.
+
+All noise has digits, so the work is per number, not per character: each number is matched once, together with
+what follows it, and only if it is ambiguous are the few characters before it looked at.
 See docs/decisions/0003-fingerprint.md for what it was measured on.
 """
 
@@ -13,35 +16,55 @@ import re
 from crawl_platform.digest.blocks import Block
 
 _MONTH = (
-    r"(?:jan(?:uary|\.)?|feb(?:ruary|\.)?|mar(?:ch|\.)?|apr(?:il|\.)?|may|june?|july?|aug(?:ust|\.)?"
-    r"|sept?(?:ember|\.)?|oct(?:ober|\.)?|nov(?:ember|\.)?|dec(?:ember|\.)?)"
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 )
-_DAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?,?\s+)?"
-_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[ap]\.?m\b\.?)?(?:\s?(?:utc|gmt|[ce]e?s?t|p[sd]t|z)\b)?(?:\s?[+-]\d{2}:?\d{2}\b)?"
-_noise = re.compile(
-    "|".join(
-        (
-            rf"\b{_DAY}{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?\b",
-            rf"\b{_DAY}\d{{1,2}}(?:st|nd|rd|th|\.)?\s+{_MONTH}(?:,?\s+\d{{4}})?\b",
-            rf"\b{_MONTH},?\s+\d{{4}}\b",
-            rf"\b\d{{4}}-\d\d?-\d\d?(?:T{_TIME})?",
-            r"\b\d{1,4}[/.]\d{1,2}[/.]\d{2,4}\b",
-            rf"\b{_TIME}",
-            r"\b(?:\d+|an?|one|few)\s+(?:second|sec|minute|min|hour|hr|day|week|month|year)s?\s+ago\b",
-            r"\b(?:version|ver|release|rev|revision|build|v)[.:]?\s?\d+(?:\.\d+)*(?:[-+.]?[a-z0-9]+)*\b",
-            r"\b\d+(?:\.\d+)+(?=\s+(?:documentation|docs|manual|reference|release)\b)",
-            r"(?<![\w.$€£¥])\d+(?:\.\d+){2,}(?:[-+][\w.]+)?",
-            r"\b\d[\d,.]*[km]?\s+(?:views?|likes?|shares?|comments?|votes?|followers?|downloads?|reads?|online|visitors?)\b",
-            r"(?:©|\(c\)|copyright)\s*(?:\d{4}(?:\s*[-–]\s*\d{4})?)?",
-            r"\b(?=[a-z]*\d)(?=\d*[a-z])[0-9a-f]{12,}\b",
-            r"\b(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{32,}\b",
-        )
-    ),
-    re.IGNORECASE,
+_CLOCK_REST = (
+    r"[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:\s?[ap]\.?m\b\.?)?"
+    r"(?:\s?(?:utc|gmt|[ce]e?s?t|p[sd]t|z)\b)?(?:\s?[+-][0-9]{2}:?[0-9]{2}\b)?"
 )
-# A number that the page itself introduces as the version of what it documents ("Frob 15.18 Documentation") is
-# masked wherever it stands alone.
-_own_version = re.compile(r"\b(\d+(?:\.\d+)+)(?=\s+(?:documentation|docs|manual|reference)\b)", re.IGNORECASE).search
+_CLOCK = rf"[0-9]{{1,2}}:{_CLOCK_REST}"
+_AGE = r"(?:sec(?:ond)?|min(?:ute)?|h(?:ou)?r|day|week|month|year)s?\s+ago\b"
+_COUNTED = (
+    r"(?:views?|likes?|shares?|comments?|votes?|followers?|downloads?|reads?|online|visitors?|replies)\b"
+)
+_DOCUMENT = r"(?:documentation|docs|manual|reference)\b"
+
+# Noise by itself, whatever stands before: what may follow the first digits of a date, clock, age, count or version.
+_ALWAYS = (
+    rf"-[0-9]{{1,2}}-[0-9]{{1,2}}(?:[t ]{_CLOCK})?(?![0-9-])",
+    r"([/.])[0-9]{1,2}\1[0-9]{2,4}\b(?![.0-9])",
+    rf":{_CLOCK_REST}",
+    rf"\.[0-9]+(?:(?:\.[0-9]+)+(?:[-+][0-9a-z.]+)*|(?:\.[0-9]+)*(?=\s+{_DOCUMENT}))",
+    rf"(?:st|nd|rd|th|\.)?\s+{_MONTH}(?:,?\s+[0-9]{{4}}\b|(?![a-z]))",
+    rf"\s+{_AGE}",
+    rf"[0-9,.]*[km]?\s+{_COUNTED}",
+)
+# Noise only after a word that says what it is.
+_LED = r"[0-9]{1,2}(?:st|nd|rd|th)?,?\s+[0-9]{4}\b|[0-9]+(?:\.[0-9]+)*(?:[-–][0-9]+)?(?:[a-z]+[0-9]*)?"
+_MONTHS = frozenset(
+    "jan january feb february mar march apr april may jun june jul july aug august sep sept september oct october"
+    " nov november dec december".split()
+)
+_LEADS = _MONTHS | frozenset(
+    ("version", "ver", "release", "rev", "revision", "build", "v", "©", "(c)", "copyright")
+)
+_WEEKDAYS = frozenset(
+    "mon monday tue tues tuesday wed wednesday thu thurs thursday fri friday sat saturday sun sunday".split()
+)
+# The lookbehind comes second so that the search stays a scan for digits. A digit inside a word, a decimal or a
+# price starts nothing, but "v1.2" does.
+_digits = re.compile(r"[0-9](?:(?<![\w.,$€£¥].)|(?<=\bv.))").finditer
+_always = re.compile(rf"[0-9]+(?:{'|'.join(_ALWAYS)})").match
+_led = re.compile(_LED).match
+_own_version = re.compile(rf"[0-9]+(?:\.[0-9]+)+(?=\s+{_DOCUMENT})").search
+# Hexadecimal from 12 characters on, anything mixed from 32 on.
+_nonce = re.compile(r"\b(?:(?=[a-z]*[0-9])(?=[0-9]*[a-z])[0-9a-f]{12,}|(?=[a-z_-]*[0-9])[\w-]{32,})\b").sub
+_NONCE_LEAST = 12
+_LEAD_LENGTH = 24
+_digit = re.compile(r"[0-9]").search
+# Number of blocks at either end of a page that count as its header and footer.
+_EDGE = 8
 
 # Below that many characters the regions that count are no page by themselves.
 _LEAST = 40
@@ -49,23 +72,58 @@ _LEAST = 40
 
 def visible(blocks: list[Block]) -> str:
     """The text that counts, white space collapsed."""
-    counting = " ".join("".join("".join(block.chunks) for block in blocks if block.region.counts).split())
-    if len(counting) >= _LEAST:
-        return counting
-    return " ".join("".join("".join(block.chunks) for block in blocks).split())
+    counting = " ".join([block.text for block in blocks if block.region.counts])
+    return counting if len(counting) >= _LEAST else " ".join([block.text for block in blocks])
 
 
 def mask(text: str) -> str:
-    """`text` without what varies from fetch to fetch."""
-    own = _own_version(text)
-    if own:
-        text = re.sub(rf"(?<![\w.]){re.escape(own[1])}(?![\w]|\.\d)", "", text)
-    return _noise.sub("", text)
+    """`text`, which must be in lower case, without what varies from fetch to fetch."""
+    kept: list[str] = []
+    at = 0
+    for digit in _digits(text):
+        start = digit.start()
+        if start < at:
+            continue
+        always = _always(text, start)
+        lead = _lead(text[max(at, start - _LEAD_LENGTH) : start], _WEEKDAYS if always else _LEADS)
+        found = always or (_led(text, start) if lead else None)
+        if found:
+            kept.append(text[at : start - lead])
+            at = found.end()
+    kept.append(text[at:])
+    return _without_nonces("".join(kept))
+
+
+def _lead(before: str, words: frozenset[str]) -> int:
+    """Number of characters at the end of `before` that announce a number: one of `words`, and its weekday."""
+    parts = before.split()
+    if not parts or parts[-1].strip(".,:") not in words:
+        return 0
+    first = parts[-2] if len(parts) > 1 and parts[-2].strip(".,") in _WEEKDAYS else parts[-1]
+    return len(before) - before.rindex(first)
+
+
+def _without_nonces(text: str) -> str:
+    words = text.split(" ")
+    suspects = [word for word in words if len(word) >= _NONCE_LEAST and not word.isalpha() and _digit(word)]
+    if not suspects:
+        return text
+    masked = {word: _nonce("", word) for word in suspects}
+    return " ".join([masked.get(word, word) for word in words])
 
 
 def fingerprint(title: str, blocks: list[Block]) -> str:
-    """Hex MD5 of `title` and `blocks` without noise."""
-    return of_bytes(mask(f"{title}\n{visible(blocks)}").encode("utf-8", "replace"))
+    """Hex MD5 of `title` and `blocks` without noise.
+
+    A number that the page introduces as the version of what it documents ("Frob 15.18 Documentation"), in its
+    title or at its edges, is masked wherever it stands alone.
+    """
+    text = f"{title}\n{visible(blocks)}".lower()
+    edges = " ".join([block.text for block in (*blocks[:_EDGE], *blocks[-_EDGE:])])
+    own = _own_version(f"{title} {edges}".lower())
+    if own:
+        text = re.sub(rf"(?<![\w.]){re.escape(own[0])}(?![\w]|\.\d)", "", text)
+    return of_bytes(mask(text).encode("utf-8", "replace"))
 
 
 def of_bytes(body: bytes) -> str:

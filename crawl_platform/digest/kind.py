@@ -14,7 +14,9 @@ _markup = re.compile(
     rb"link|base|frameset|span|ul|img|nav|main|article|section|header|center|form)(?=[\s>/-])",
     re.IGNORECASE,
 ).match
-_feed = re.compile(rb"[\t\n\f\r ]*<(?:\?xml|rss|feed|urlset|sitemapindex|svg|rdf:rdf)(?=[\s>?])", re.IGNORECASE).match
+_feed = re.compile(
+    rb"[\t\n\f\r ]*<(?:\?xml|rss|feed|urlset|sitemapindex|svg|rdf:rdf)(?=[\s>?])", re.IGNORECASE
+).match
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 _UNSURE = frozenset({"", "application/octet-stream", "unknown/unknown", "application/unknown", "*/*"})
 

@@ -3,30 +3,23 @@
 Theory of operation. Lexbor's traversal yields nodes in document order and never says where an element ends, so
 each element that matters (a region, a link) is pushed with the node that follows its subtree; reaching that
 node pops it. Finding it climbs from last children only up to the innermost open element, so all climbs of a
-page together are linear in its size. Script and style are removed before. Template contents are inert and not
+page together are linear in its size. Template contents are inert and not
 traversed.
 """
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from crawl_platform.digest.blocks import Block
 from crawl_platform.digest.charset import query_in
 from crawl_platform.digest.model import Link
-from crawl_platform.digest.regions import BY_TAG, NOISE, OTHER, Region, region_of
+from crawl_platform.digest.regions import FOOTER, HEADER, MAIN, NOISE, OTHER, Region, region_of
 from crawl_platform.web.url import Base, resolve
 
 MAX_ANCHOR = 200
-_INERT = ["script", "style", "noembed", "object", "applet", "canvas", "math"]
-_CONTAINERS = frozenset({"div", "section", "ul", "ol", "dl", "table", "td", "tr", "form", "p", "span", "details", "dialog"})
-_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
-_BLOCKS = _HEADINGS | (_CONTAINERS - {"span"}) | frozenset(
-    {"li", "dt", "dd", "th", "pre", "blockquote", "article", "main", "figure", "figcaption", "caption", "address",
-     "nav", "header", "footer", "aside", "hr", "body", "fieldset", "summary"}
-)  # fmt: skip
-_SILENT = frozenset({"title", "svg", "select", "textarea", "button", "noscript", "iframe", "option", "datalist"})
 _NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
 _refresh = re.compile(
     r"[\t\n\f\r ]*(?:\d+[\d.]*|\.[\d.]*)(?:[\t\n\f\r ]*[;,][\t\n\f\r ]*|[\t\n\f\r ]+|\Z)(.*)", re.DOTALL
@@ -34,34 +27,32 @@ _refresh = re.compile(
 _refresh_url = re.compile(r"url[\t\n\f\r ]*=[\t\n\f\r ]*(.*)", re.IGNORECASE | re.DOTALL).match
 
 
-@dataclass(slots=True)
 class _Open:
     """An element whose subtree is being traversed; `end` is the id of the node after it (0: none)."""
 
-    node: LexborNode
-    end: int
-    region: Region
-    link: "_Anchor | None"
+    __slots__ = ("end", "link", "node", "region")
+
+    def __init__(self, node: LexborNode, end: int, region: Region, link: "_Anchor | None") -> None:
+        self.node = node
+        self.end = end
+        self.region = region
+        self.link = link
 
 
-@dataclass(slots=True)
 class _Anchor:
-    """A link under construction; `parts` are its text so far."""
+    """A link under construction; `parts` are its text so far, `alt` stands in if there is none."""
 
-    url: str
-    rel: str
-    position: str
-    parts: list[str] = field(default_factory=list)
-    length: int = 0
-    alt: str = ""
+    __slots__ = ("alt", "parts", "position", "rel", "url")
 
-    def add(self, text: str) -> None:
-        if self.length < 2 * MAX_ANCHOR:
-            self.parts.append(text[:MAX_ANCHOR])
-            self.length += len(text)
+    def __init__(self, url: str, rel: str, position: str, alt: str = "") -> None:
+        self.url = url
+        self.rel = rel
+        self.position = position
+        self.alt = alt
+        self.parts: list[str] = []
 
     def finish(self, nofollow: bool) -> Link:
-        anchor = " ".join("".join(self.parts).split()) or " ".join(self.alt.split())
+        anchor = " ".join("".join(self.parts[:MAX_ANCHOR]).split()) or " ".join(self.alt.split())
         marked = bool(self.rel) and not _NOFOLLOW.isdisjoint(self.rel.split(" "))
         return Link(self.url, self.rel, self.position, anchor[:MAX_ANCHOR], nofollow or marked)
 
@@ -71,8 +62,8 @@ class Page:
 
     def __init__(self, markup: bytes, url: str, encoding: str) -> None:
         self.encoding = encoding
-        self.blocks: list[Block] = [Block()]
-        self.title = ""
+        self.blocks: list[Block] = []
+        self.title: str | None = None
         self.canonical: str | None = None
         self.meta_refresh: str | None = None
         self.robots: set[str] = set()
@@ -81,9 +72,7 @@ class Page:
         self._anchors: list[_Anchor] = []
         tree = LexborHTMLParser(markup)
         self._base = self._find_base(tree, url)
-        self._title_seen = False
         if tree.root is not None:
-            tree.root.strip_tags(_INERT, recursive=True)
             self._walk(tree.root)
 
     @property
@@ -93,12 +82,11 @@ class Page:
 
     def _find_base(self, tree: LexborHTMLParser, url: str) -> Base | None:
         """HTML §2.4.3: the first `base` with an href, if it parses; it is itself relative to the document."""
-        element = tree.css_first("base[href]")
         document = resolve(url)
-        href = (element.attributes.get("href") or "") if element is not None else None
-        base = resolve(query_in(href, self.encoding), document) if href is not None else document
-        base = base or document
-        return Base(base) if base is not None else None
+        hrefs = [element.attributes["href"] for element in tree.tags("base") if "href" in element.attributes]
+        base = resolve(query_in(hrefs[0] or "", self.encoding), document) if hrefs else None
+        found = base or document
+        return Base(found) if found is not None else None
 
     def _resolve(self, href: str) -> str | None:
         if not href.isascii():
@@ -106,100 +94,98 @@ class Page:
         return self._base.resolve(href) if self._base is not None else resolve(href)
 
     def _walk(self, root: LexborNode) -> None:
-        stack = [_Open(root, 0, OTHER, None)]
-        top = stack[0]
-        block = self.blocks[0]
+        top = _Open(root, 0, OTHER, None)
+        stack = [top]
+        text = _Text(self.blocks)
+        chunks, linked, role_of = text.chunks, text.linked, _ROLES.get
+        end, silent, link = 0, False, None
         for node in root.traverse(include_text=True):
-            if node.mem_id == top.end:
-                while stack[-1].end == node.mem_id:
+            if node.mem_id == end:
+                while stack[-1].end == end:
                     stack.pop()
                 top = stack[-1]
-                if top.region is not block.region:
-                    block = self._new_block(top.region, "")
-            if node.is_text_node:
-                text = node.text_content or ""
-                if top.region is _SILENCE:
-                    continue
-                block.chunks.append(text)
-                count = len(text.split())
-                block.words += count
-                if top.link is not None:
-                    top.link.add(text)
-                    block.linked += count
+                end, silent, link = top.end, top.region is _SILENT, top.link
+                text.enter(top.region)
+            tag = node.tag
+            if tag == "-text":
+                if not silent:
+                    chunk = node.text_content or ""
+                    chunks.append(chunk)
+                    if link is not None:
+                        linked.append(chunk)
+                        link.parts.append(chunk)
                 continue
-            if not node.is_element_node:
+            role = role_of(tag)
+            if role is None:
                 continue
-            tag = node.tag or ""
-            if tag in _BLOCKS:
-                block = self._new_block(top.region, tag)
-            opened = self._enter(node, tag, top)
+            block, heading, enter = role
+            if block:
+                text.boundary(heading)
+            opened = enter(self, node, top) if enter is not None else None
             if opened is not None:
                 stack.append(opened)
                 top = opened
-                if opened.region is not block.region and opened.region is not _SILENCE:
-                    block = self._new_block(opened.region, tag)
+                end, silent, link = top.end, top.region is _SILENT, top.link
+                text.enter(top.region)
+        text.boundary()
 
-    def _new_block(self, region: Region, tag: str) -> Block:
-        last = self.blocks[-1]
-        if last.chunks:
-            # A block boundary is a word boundary, too.
-            last.chunks.append(" ")
-            last = Block()
-            self.blocks.append(last)
-        last.region = region
-        last.heading = tag in _HEADINGS
-        return last
-
-    def _enter(self, node: LexborNode, tag: str, top: _Open) -> _Open | None:
-        """What `node` opens: a link, a region, silence, or nothing."""
-        if tag in ("a", "area"):
-            return self._enter_link(node, top)
-        if tag in _SILENT:
-            self._note(node, tag)
-            return _Open(node, _end(node, top), _SILENCE if tag != "noscript" else top.region, top.link)
-        if tag in BY_TAG or tag in _CONTAINERS:
-            attributes = node.attributes
-            region = region_of(tag, attributes) if attributes or tag in BY_TAG else None
-            if region is not None and _opens(region, top.region):
-                return _Open(node, _end(node, top), region, top.link)
-        elif tag in _NOTED:
-            self._note(node, tag)
-            if tag == "img" and top.link is not None and not top.link.alt:
-                top.link.alt = node.attributes.get("alt") or ""
-        return None
-
-    def _enter_link(self, node: LexborNode, top: _Open) -> _Open | None:
+    def _enter_region(self, node: LexborNode, top: _Open) -> _Open | None:
+        """A container that opens a region of its own. A header in an article is the article's."""
         attributes = node.attributes
-        href = attributes.get("href") if "href" in attributes else attributes.get("xlink:href", _ABSENT)
-        if href is _ABSENT:
+        region = region_of(
+            node.tag or "",
+            attributes.get("role") or "",
+            attributes.get("class") or "",
+            attributes.get("id") or "",
+            "hidden" if "hidden" in attributes else attributes.get("style") or "",
+        )
+        around = top.region
+        if region is None or region is around or around is NOISE or around is _SILENT:
             return None
-        url = self._resolve(href or "")
+        if around is MAIN and (region is HEADER or region is FOOTER):
+            return None
+        return _Open(node, _end(node, top), region, top.link)
+
+    def _enter_marked(self, node: LexborNode, top: _Open) -> _Open | None:
+        return self._enter_region(node, top) if node.attributes else None
+
+    def _enter_silence(self, node: LexborNode, top: _Open) -> _Open | None:
+        return _Open(node, _end(node, top), _SILENT, top.link)
+
+    def _enter_frame(self, node: LexborNode, top: _Open) -> _Open | None:
+        source = node.attributes.get("src")
+        url = self._resolve(source) if source else None
+        if url is not None:
+            self.frames.append(url)
+        return self._enter_silence(node, top)
+
+    def _enter_title(self, node: LexborNode, top: _Open) -> _Open | None:
+        if self.title is None and top.region is not _SILENT:
+            self.title = " ".join(node.text_lexbor().split())
+        return self._enter_silence(node, top)
+
+    def _enter_image(self, node: LexborNode, top: _Open) -> None:
+        if top.link is not None and not top.link.alt:
+            top.link.alt = node.attributes.get("alt") or ""
+
+    def _enter_anchor(self, node: LexborNode, top: _Open) -> _Open | None:
+        attributes = node.attributes
+        name = "href" if "href" in attributes else "xlink:href"
+        if name not in attributes:
+            return None
+        href = attributes[name] or ""
+        url = self._base.resolve(href) if href.isascii() and self._base is not None else self._resolve(href)
         if url is None:
             return None
-        rel = " ".join(dict.fromkeys((attributes.get("rel") or "").lower().split()))
-        anchor = _Anchor(url, rel, top.region.position)
+        rel = (
+            " ".join(dict.fromkeys((attributes["rel"] or "").lower().split())) if "rel" in attributes else ""
+        )
+        anchor = _Anchor(url, rel, top.region.position, attributes.get("alt") or "")
         self._anchors.append(anchor)
-        if node.tag == "area":
-            anchor.alt = attributes.get("alt") or ""
-            return None
         return _Open(node, _end(node, top), top.region, anchor)
 
-    def _note(self, node: LexborNode, tag: str) -> None:
-        if tag == "title":
-            if not self._title_seen and _namespace_parent(node) != "svg":
-                self._title_seen = True
-                self.title = " ".join(node.text_lexbor().split())
-        elif tag == "meta":
-            self._note_meta(node.attributes)
-        elif tag == "link":
-            self._note_link(node.attributes)
-        elif tag in ("iframe", "frame"):
-            source = node.attributes.get("src")
-            url = self._resolve(source) if source else None
-            if url is not None:
-                self.frames.append(url)
-
-    def _note_meta(self, attributes: dict[str, str | None]) -> None:
+    def _enter_meta(self, node: LexborNode, top: _Open) -> None:
+        attributes = node.attributes
         content = attributes.get("content") or ""
         if (attributes.get("name") or "").lower() == "robots":
             self.robots.update(token.strip().lower() for token in content.split(","))
@@ -220,7 +206,8 @@ class Page:
             return self._base.url if self._base is not None else None
         return self._resolve(target)
 
-    def _note_link(self, attributes: dict[str, str | None]) -> None:
+    def _enter_link(self, node: LexborNode, top: _Open) -> None:
+        attributes = node.attributes
         href = attributes.get("href")
         rel = (attributes.get("rel") or "").lower().split()
         if not href or not rel:
@@ -233,21 +220,66 @@ class Page:
                 self.hreflang.append((attributes["hreflang"] or "", url))
 
 
-_ABSENT = "\0absent"
-_SILENCE = Region("other", False, False)
-_NOTED = frozenset({"meta", "link", "frame", "img"})
+class _Text:
+    """Collects text into blocks; a block ends at a boundary and where the region changes.
+
+    `chunks` is the text since the last boundary, `linked` what of it is inside links.
+    """
+
+    __slots__ = ("_blocks", "_heading", "_region", "chunks", "linked")
+
+    def __init__(self, blocks: list[Block]) -> None:
+        self._blocks = blocks
+        self._heading = False
+        self._region = OTHER
+        self.chunks: list[str] = []
+        self.linked: list[str] = []
+
+    def boundary(self, heading: bool = False) -> None:
+        if self.chunks:
+            words = "".join(self.chunks).split()
+            if words:
+                linked = len("".join(self.linked).split()) if self.linked else 0
+                self._blocks.append(Block(self._region, self._heading, words, linked))
+            self.chunks.clear()
+            self.linked.clear()
+        self._heading = heading
+
+    def enter(self, region: Region) -> None:
+        if region is not self._region and region is not _SILENT:
+            self.boundary(self._heading)
+            self._region = region
 
 
-def _opens(region: Region, around: Region) -> bool:
-    """Whether a region changes anything: a header in an article is the article's, noise is noise throughout."""
-    if around in (NOISE,) or region is around:
-        return False
-    return not (region.position in ("header", "footer") and around.position == "main" and region is not NOISE)
+class _Role(NamedTuple):
+    """What an element is to the pass: a block boundary, a heading, and what entering it does."""
+
+    block: bool
+    heading: bool = False
+    enter: "Callable[[Page, LexborNode, _Open], _Open | None] | None" = None
 
 
-def _namespace_parent(node: LexborNode) -> str:
-    parent = node.parent
-    return (parent.tag or "") if parent is not None else ""
+_SILENT = Region("other", False, False)
+_ROLES: dict[str | None, _Role] = {
+    **dict.fromkeys(
+        ("p", "li", "dt", "dd", "th", "tr", "pre", "blockquote", "figure", "figcaption", "caption", "address", "hr",
+         "body", "fieldset", "summary"),
+        _Role(True),
+    ),
+    **dict.fromkeys(("h1", "h2", "h3", "h4", "h5", "h6"), _Role(True, heading=True)),
+    **dict.fromkeys(("div", "section", "ul", "ol", "dl", "table", "td", "form", "details", "dialog"),
+                    _Role(True, enter=Page._enter_marked)),
+    **dict.fromkeys(("nav", "header", "footer", "aside", "main", "article"), _Role(True, enter=Page._enter_region)),
+    **dict.fromkeys(("script", "style", "svg", "select", "textarea", "button", "datalist", "noframes", "noembed", "object", "canvas"), _Role(False, enter=Page._enter_silence)),
+    "a": _Role(False, enter=Page._enter_anchor),
+    "area": _Role(False, enter=Page._enter_anchor),
+    "img": _Role(False, enter=Page._enter_image),
+    "frame": _Role(False, enter=Page._enter_frame),
+    "iframe": _Role(False, enter=Page._enter_frame),
+    "title": _Role(False, enter=Page._enter_title),
+    "meta": _Role(False, enter=Page._enter_meta),
+    "link": _Role(False, enter=Page._enter_link),
+}  # fmt: skip
 
 
 def _end(node: LexborNode, top: _Open) -> int:

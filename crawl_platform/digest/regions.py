@@ -1,10 +1,12 @@
 """What part of a page an element opens: by its tag, its ARIA role, or whole words of its class and id.
 
 Class words are matched as whole tokens with a few customary affixes (`site-footer`, `nav-wrapper`), because
-`has-sidebar` or `content-with-nav` on a wrapper says nothing about the wrapper.
+`has-sidebar` or `content-with-nav` on a wrapper says nothing about the wrapper. Of several the first kind in
+`_WORDS` wins.
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -53,32 +55,40 @@ _WORDS = {
         r"|entry|entry-?content|story|story-?body",
     ),
 }  # fmt: skip
-_BEFORE = r"(?:(?:site|page|main|global|primary|secondary|top|bottom|left|right|js|the|sphinx|mobile)[-_]{1,2})?"
+_BEFORE = (
+    r"(?:(?:site|page|main|global|primary|secondary|top|bottom|left|right|js|the|sphinx|mobile)[-_]{1,2})?"
+)
 _AFTER = r"(?:[-_]{1,2}(?:wrap(?:per)?|container|box|bar|list|menu|inner|outer|area|section|block|row|col|links?|items?|\d+))*"
 _marked = re.compile(
-    r"(?<![\w-])"
-    + _BEFORE
-    + "(?:"
-    + "|".join(f"(?P<{name}>{words})" for name, (_, words) in _WORDS.items())
-    + ")"
-    + _AFTER
-    + r"(?![\w-])",
+    _BEFORE + "(?:" + "|".join(f"(?P<{name}>{words})" for name, (_, words) in _WORDS.items()) + ")" + _AFTER,
     re.IGNORECASE,
-).search
+).fullmatch
+_RANKS = {region: rank for rank, (region, _) in enumerate(_WORDS.values())}
 _hiding = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE).search
 
 
-def region_of(tag: str, attributes: dict[str, str | None]) -> Region | None:
-    """The region that an element opens, or None if it belongs to the one around it."""
-    if "hidden" in attributes or _hiding(attributes.get("style") or ""):
+_rank = _RANKS.__getitem__
+_MOST_WORDS = 20
+_LONGEST_WORD = 60
+
+
+@lru_cache(maxsize=8_192)
+def region_of(tag: str, role: str, classes: str, identifier: str, style: str) -> Region | None:
+    """The region that an element opens, or None if it belongs to the one around it.
+
+    `style` is the style attribute, or "hidden" if the element has that attribute.
+    """
+    if style and (style == "hidden" or _hiding(style)):
         return NOISE
-    role = attributes.get("role")
-    if role:
-        region = _BY_ROLE.get(role.lower())
-        if region is not None:
-            return region
+    if role and role.lower() in _BY_ROLE:
+        return _BY_ROLE[role.lower()]
     if tag in BY_TAG:
         return BY_TAG[tag]
-    names = f"{attributes.get('class') or ''} {attributes.get('id') or ''}"
-    match = _marked(names[:300]) if names != " " else None
+    named = [region for word in f"{classes} {identifier}".split()[:_MOST_WORDS] if (region := _named(word))]
+    return min(named, key=_rank) if named else None
+
+
+@lru_cache(maxsize=16_384)
+def _named(word: str) -> Region | None:
+    match = _marked(word[:_LONGEST_WORD])
     return _WORDS[match.lastgroup][0] if match is not None and match.lastgroup else None

@@ -64,9 +64,10 @@ class Base:
         self._origin = url[: url.index("/", url.index("//") + 2)]
 
     def resolve(self, href: str) -> str | None:
-        if _plain_path(href):
-            return self._origin + href
-        if _plain_leaf(href):
+        if href[:1] == "/":
+            if _plain_path(href):
+                return self._origin + href
+        elif href[:4] != "http" and _plain_leaf(href):
             return self._directory + href
         return resolve(href, self.url)
 
