@@ -51,7 +51,9 @@ def print_table(result: pa.RecordBatchReader, console: Console, limit: int) -> N
             more = True
             break
         rows.append([_cell(value) for value in row])
-    if len(names) * (NARROWEST + 3) > max(console.width, 3 * (NARROWEST + 3)):
+    if names == ["explain_key", "explain_value"]:
+        console.print(Text("\n".join(row[1] for row in rows)))
+    elif len(names) * (NARROWEST + 3) > max(console.width, 3 * (NARROWEST + 3)):
         _print_records(names, rows, console)
     else:
         _print_grid(names, rows, console, result.schema)
@@ -105,7 +107,7 @@ def _plain(value: Any) -> Any:
 
 
 def _csv_cell(value: Any) -> Any:
-    if value is None or isinstance(value, str | int | float):
+    if value is None or (isinstance(value, str | int | float) and not isinstance(value, bool)):
         return value
     text = msgspec.json.encode(value).decode()
     return text if isinstance(value, dict | list) else text.strip('"')
@@ -123,7 +125,7 @@ def _cell(value: Any) -> str:
         return value.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
     if isinstance(value, date):
         return value.isoformat()
-    text = msgspec.json.encode(value).decode() if isinstance(value, dict | list) else str(value)
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= CELL_WIDTH else text[: CELL_WIDTH - 1] + "…"
 
 

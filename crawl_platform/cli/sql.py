@@ -48,13 +48,14 @@ def sql_command(
     Without QUERY: a shell on a terminal, else SQL from standard input.
     """
     try:
-        lake = Lake(settings.load(home).lake_root)
+        crawl = settings.load(home)
+        lake = Lake(crawl.lake_root)
         if install:
-            _install(lake, home)
+            _install(lake, crawl.root)
         elif tables:
             print_tables(Console())
         elif query is None and sys.stdin.isatty():
-            _interactive(lake, at, home, format_ or "table")
+            _interactive(lake, at, crawl.root, format_ or "table")
         else:
             with Session(lake, at, format_ or "table") as session:
                 session.run(sys.stdin.read() if query is None else query)
@@ -90,7 +91,7 @@ class Session:
         if not statements:
             raise QueryError('no SQL given: crawl sql "SELECT count(*) FROM fetches"')
         for statement in statements:
-            with _query_errors():
+            with _query_errors(statement):
                 self._show(self._connection.execute(statement).to_arrow_reader(BATCH_ROWS))
 
     def _show(self, result: pa.RecordBatchReader) -> None:
@@ -103,11 +104,11 @@ class Session:
 
 
 @contextlib.contextmanager
-def _query_errors() -> Iterator[None]:
+def _query_errors(sql: str) -> Iterator[None]:
     try:
         yield
     except (duckdb.Error, pa.ArrowException) as error:
-        raise QueryError(explain_error(error)) from error
+        raise QueryError(explain_error(error, sql)) from error
 
 
 def print_tables(console: Console) -> None:

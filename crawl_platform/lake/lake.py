@@ -55,7 +55,8 @@ class Lake:
     def create(self, n_shards: int) -> None:
         """Create what is missing of the declared tables and nullable columns.
 
-        Safe to repeat, and to do in several processes at once. Raises `ConfigurationError` if the lake exists with another number of shards.
+        Safe to repeat, and to do in several processes at once. Raises `ConfigurationError` if the lake
+        exists with another number of shards, `LakeError` if a table was declared otherwise.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         with _alone(self.root / LOCK_NAME):

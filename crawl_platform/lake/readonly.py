@@ -14,7 +14,7 @@ _EXPLAIN = re.compile(
     r"\s*EXPLAIN\b(\s+ANALYZE\b)?(\s*\(\s*(ANALYZE|FORMAT)\b[^)]*\))?", re.IGNORECASE | re.DOTALL
 )
 
-_BARE_AT = re.compile(r"""(?<!["'\w.])at(?!["'\w])""", re.IGNORECASE)
+_BARE_AT = re.compile(r"""(?<!["'\w.])at(?!["'\w]|\s+time\b)""", re.IGNORECASE)
 
 
 def read_only_statements(sql: str) -> list[str]:
@@ -29,7 +29,7 @@ def _parse(sql: str) -> list[duckdb.Statement]:
     try:
         return duckdb.extract_statements(sql)
     except duckdb.Error as error:
-        raise QueryError(explain_error(error)) from error
+        raise QueryError(explain_error(error, sql)) from error
 
 
 def _require_read_only(statement: duckdb.Statement) -> None:
@@ -53,11 +53,10 @@ def _explains_a_select(query: str) -> bool:
     return len(inner) == 1 and inner[0].type == duckdb.StatementType.SELECT
 
 
-def explain_error(error: duckdb.Error) -> str:
+def explain_error(error: Exception, sql: str) -> str:
     """DuckDB's message in one line, with its suggestion, and a hint for the usual trap."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     message = " ".join(line for line in lines if not line.startswith(("LINE ", "^")))
-    source = " ".join(line for line in lines if line.startswith("LINE "))
-    if isinstance(error, duckdb.ParserException) and _BARE_AT.search(source):
+    if isinstance(error, duckdb.ParserException) and _BARE_AT.search(sql):
         message += ' (the column "at" needs its quotes: at is a keyword)'
     return message

@@ -8,7 +8,7 @@ import duckdb
 
 from crawl_platform.errors import LakeError
 from crawl_platform.lake.extension import literal
-from crawl_platform.lake.tables import TABLES, Column, Table
+from crawl_platform.lake.tables import COMMITS, TABLES, Column, Table
 
 SUCCESSES = "('ok', 'not_modified')"
 
@@ -106,12 +106,10 @@ def create_views(
     try:
         for table in TABLES.values():
             source = f"delta_scan({literal(str(root / table.name))}, version => {versions[table.name]})"
-            until = (
-                f" WHERE commit_id <= {last_commit}"
-                if table.name == "commits" and last_commit is not None
-                else ""
-            )
-            _create(connection, table.name, table.row, f"SELECT * FROM {source}{until}", table.columns)
+            sql = f"SELECT * FROM {source}"
+            if table is COMMITS and last_commit is not None:
+                sql += f" WHERE commit_id <= {last_commit}"
+            _create(connection, table.name, table.row, sql, table.columns)
         for view in VIEWS.values():
             _create(connection, view.name, view.row, view.sql, TABLES[view.columns_of].columns)
     except duckdb.Error as error:
