@@ -55,6 +55,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        # Asked now: a TLS transport forgets it once the connection is lost.
+        self._local: tuple[str, int] = transport.get_extra_info("sockname")[:2]
         self._open.add(self)
         # No buffer of ours: a reply counts as handed over only when the kernel has it.
         self._transport.set_write_buffer_limits(high=0)
@@ -152,7 +154,7 @@ class Connection(asyncio.Protocol):
         request, self._request = self._request, None
         if request is None:
             return
-        address, port = self._transport.get_extra_info("sockname")[:2]
+        address, port = self._local
         self._record(
             Entry(
                 host=request.host,

@@ -26,12 +26,14 @@ class Zone:
         self.overrides = {name: tuple(addresses) for name, addresses in (overrides or {}).items()}
 
     def answer(self, query: bytes) -> bytes | None:
-        """Wire format in, wire format out; None for what is not a query."""
+        """Wire format in, wire format out; None for what is not a query or a name that is kept silent about."""
         try:
             record = DNSRecord.parse(query)
         except DNSError:
             return None
         if record.header.qr or not record.questions:
+            return None
+        if self._is_mute(str(record.q.qname).rstrip(".").lower()):
             return None
         reply = record.reply()
         question = record.q
@@ -47,6 +49,10 @@ class Zone:
             return self.overrides[name]
         host = self._hosts.get(name)
         return (host.address,) if host and host.address else ()
+
+    def _is_mute(self, name: str) -> bool:
+        host = self._hosts.get(name)
+        return host is not None and host.fault == "mute" and name not in self.overrides
 
     def _rcode(self, name: str) -> int:
         if self.addresses(name):

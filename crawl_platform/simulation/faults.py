@@ -13,6 +13,10 @@ _CYCLE, _DOWN = 60.0, 15.0
 _DRIP_SPEED = 4_000.0
 """Bytes per second: a 12 KB page takes 3 s."""
 
+_STUCK_SHARE = 0.3
+_FOREVER = 86_400.0
+"""Seconds: longer than any client waits."""
+
 
 class Faults:
     """Keeps what a limited host remembers of its visitors; all else follows from the request's number."""
@@ -44,6 +48,8 @@ class Faults:
         rng = chance.rng(self._seed, "fault", host.name, request.number, now)
         if host.fault == "slow":
             reply.delay = min(8.0, rng.lognormvariate(0.3, 0.6))
+        elif host.fault == "stuck" and rng.random() < _STUCK_SHARE:
+            reply.delay = _FOREVER
         elif host.fault == "drip":
             reply.speed = _DRIP_SPEED
         elif host.fault == "flaky" and reply.status == 200:

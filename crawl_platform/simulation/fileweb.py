@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import xxhash
 
-from crawl_platform.simulation.answer import http_date, is_fresh
+from crawl_platform.simulation.conditional import http_date, is_fresh
 from crawl_platform.simulation.message import Reply, Request
 
 _NET = "127.9"

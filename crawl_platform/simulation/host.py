@@ -11,8 +11,14 @@ Role = Literal["trusted", "honest-horizon", "weak-horizon", "remote-horizon", "g
 `farm`: spam that links to itself."""
 
 Fault = Literal[
-    "", "slow", "drip", "flaky", "limited", "outage", "dead", "unresolvable", "servfail"
+    "", "slow", "drip", "flaky", "limited", "outage", "stuck", "dead", "unresolvable", "servfail", "mute"
 ]  # fmt: skip
+"""`stuck`: some requests are read and never answered. `dead`: resolves and refuses. `unresolvable`, `servfail`,
+`mute`: the name server says there is none, fails, or says nothing."""
+
+UNREACHABLE = ("dead", "unresolvable", "servfail", "mute")
+NAMELESS = ("unresolvable", "servfail", "mute")
+
 Validators = Literal["", "etag", "last-modified", "both", "noisy"]
 """`noisy`: an ETag that differs on every response, so a conditional request never helps."""
 
@@ -28,6 +34,8 @@ class Host:
     """`pages`: size of its regular part. `popularity`: log-normal, median 1. `address` is "" if it has none.
 
     `fault`: how it misbehaves ("" for not). `encoding`: content coding it offers. `charset`: of its HTML.
+    `relative`: links at home are relative. `sessions`: links carry session ids. `soft404`: missing pages come with
+    status 200.
     """
 
     name: str
@@ -46,6 +54,7 @@ class Host:
     charset: str = "utf-8"
     relative: bool = False
     sessions: bool = False
+    soft404: bool = False
 
     @property
     def spam(self) -> bool:
@@ -59,7 +68,7 @@ class Host:
     @property
     def reachable(self) -> bool:
         """Whether it resolves and accepts connections."""
-        return self.fault not in ("dead", "unresolvable", "servfail")
+        return self.fault not in UNREACHABLE
 
     @property
     def origin(self) -> str:

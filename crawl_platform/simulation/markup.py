@@ -57,6 +57,8 @@ def _head(host: Host, sketch: Sketch) -> str:
     ]
     if sketch.canonical:
         lines.append(f'<link rel="canonical" href="{escape(sketch.canonical)}">')
+    if sketch.feed:
+        lines.append(f'<link rel="alternate" type="application/rss+xml" href="{escape(sketch.feed)}">')
     if sketch.meta_robots:
         lines.append(f'<meta name="robots" content="{sketch.meta_robots}">')
     lines.append(f"<style>{_STYLE}</style>")

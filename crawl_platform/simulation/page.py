@@ -31,6 +31,7 @@ class Sketch:
 
     `text_key` names its text: two pages with the same key and version say the same. `facts`: labels of a table
     whose values change with each version. `lead`: a first paragraph of its own. `form`: "login" shows one.
+    `feed`: URL of the feed that the head names.
     """
 
     title: str
@@ -43,13 +44,23 @@ class Sketch:
     canonical: str = ""
     meta_robots: str = ""
     form: Literal["", "login"] = ""
+    feed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """Anything that is not a drawn page: bytes as they are sent."""
+
+    content_type: str
+    read: Callable[[], bytes]
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """What stands at one path: its group, the processes that change it, and how to draw it at a time.
 
-    `redirect` = (status, absolute target) instead of a page. `trap`: one of endlessly many such URLs.
+    `redirect` = (status, absolute target) or `file` instead of a page. `trap`: one of endlessly many such URLs.
     """
 
     group: str
@@ -59,6 +70,7 @@ class Place:
     born: float = float("-inf")
     redirect: tuple[int, str] | None = None
     trap: bool = False
+    file: File | None = None
 
     @property
     def rate(self) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from crawl_platform.simulation import chance
-from crawl_platform.simulation.host import Host, Ports
+from crawl_platform.simulation.host import NAMELESS, Host, Ports
 from crawl_platform.simulation.page import Link, Position
 from crawl_platform.simulation.roster import HORIZON, TRUSTED, Row
 from crawl_platform.simulation.sites.farm import Farm
@@ -71,7 +71,7 @@ def _address(seed: int, row: Row, block: int, i: int) -> str:
 def _host(
     seed: int, row: Row, name: str, address: str, rng: random.Random, scale: float, ports: Ports
 ) -> Host:
-    resolves = row.traits.get("fault") not in ("unresolvable", "servfail")
+    resolves = row.traits.get("fault") not in NAMELESS
     return Host(
         name=name,
         kind=row.kind,

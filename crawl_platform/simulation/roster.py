@@ -10,6 +10,7 @@ from crawl_platform.simulation.sites.calendar import Calendar
 from crawl_platform.simulation.sites.directory import Directory
 from crawl_platform.simulation.sites.farm import Farm
 from crawl_platform.simulation.sites.forum import Forum
+from crawl_platform.simulation.sites.hazard import Hazard
 from crawl_platform.simulation.sites.manual import Manual
 from crawl_platform.simulation.sites.mirror import Mirror
 from crawl_platform.simulation.sites.moved import Moved, Winding
@@ -94,7 +95,7 @@ TRUSTED: tuple[Row, ...] = (
         True,
     ),
     Row("shop", Shop, "trusted", 1, (80, 120), {"robots": _rules("/*?*sort=", "/*?*view=")}),
-    Row("bazaar", Shop, "trusted", 1, (60, 100), {"validators": "noisy"}),
+    Row("bazaar", Shop, "trusted", 1, (60, 100), {"validators": "noisy", "soft404": True}),
     Row("calendar", Calendar, "trusted", 1, (20, 40)),
     Row("session", Blog, "trusted", 1, (30, 50), {"sessions": True}),
     Row("mirror", Mirror, "trusted", 1, (60, 160), {"validators": "etag"}),
@@ -114,6 +115,9 @@ TRUSTED: tuple[Row, ...] = (
     Row("flaky", Blog, "trusted", 1, (40, 60), {"fault": "flaky", "encoding": "gzip"}),
     Row("limited", Plain, "trusted", 1, (30, 50), {"fault": "limited"}),
     Row("outage", Plain, "trusted", 1, (30, 50), {"fault": "outage"}),
+    Row("stuck", Plain, "trusted", 1, (20, 30), {"fault": "stuck"}),
+    Row("hazard", Hazard, "trusted", 1, (20, 30)),
+    Row("mute", Plain, "trusted", 1, (20, 20), {"fault": "mute"}),
     Row("dead", Plain, "trusted", 1, (20, 20), {"fault": "dead"}),
     Row("unresolvable", Plain, "trusted", 1, (20, 20), {"fault": "unresolvable"}),
     Row("servfail", Plain, "trusted", 1, (20, 20), {"fault": "servfail"}),

@@ -52,6 +52,13 @@ def test_overrides_go_first() -> None:
     assert [str(r.rdata) for r in _ask(zone, "new.test").rr] == ["127.0.0.3"]
 
 
+def test_a_mute_name_gets_no_answer_at_all() -> None:
+    question = DNSRecord.question("mute-1.test").pack()
+
+    assert Zone(WEB.hosts).answer(question) is None
+    assert Zone(WEB.hosts, overrides={"mute-1.test": ["127.0.0.9"]}).answer(question)
+
+
 @pytest.mark.parametrize("junk", [b"", b"\x00", b"x" * 40])
 def test_junk_gets_no_answer(junk: bytes) -> None:
     assert Zone(WEB.hosts).answer(junk) is None

@@ -11,8 +11,10 @@ import brotli
 import psutil
 import pytest
 
+from crawl_platform.errors import ConfigurationError, PlatformError
 from crawl_platform.simulation.faults import Faults
 from crawl_platform.simulation.host import Host
+from crawl_platform.simulation.ports import listen
 from crawl_platform.simulation.running import RunningWeb, launch
 from crawl_platform.simulation.verdict import read_log
 from crawl_platform.simulation.web import SyntheticWeb
@@ -280,6 +282,59 @@ async def test_a_request_ends_when_the_client_has_been_given_all_of_it_and_not_b
     assert entry.ended_by == "response"
 
 
+async def test_a_stuck_host_answers_some_and_leaves_others_to_give_up(
+    running: RunningWeb, web: SyntheticWeb
+) -> None:
+    host = web.hosts["stuck-1.test"]
+
+    async def patient() -> bool:
+        try:
+            async with asyncio.timeout(0.5):
+                return (await get(running.ready, host, "/about")).status == 200
+        except TimeoutError:
+            return False
+
+    answered = await asyncio.gather(*(patient() for _ in range(30)))
+
+    assert 5 < sum(answered) < 30
+    entry = await logged(running.ready, lambda e: e.host == host.name and e.ended_by == "disconnect")
+    assert entry.status is None
+    assert entry.end_boot - entry.start_boot == pytest.approx(0.5, abs=0.3)
+
+
+async def test_a_soft_404_comes_with_200(running: RunningWeb, web: SyntheticWeb) -> None:
+    soft = await get(running.ready, web.hosts["bazaar-1.test"], "/no-such")
+    hard = await get(running.ready, web.hosts["shop-1.test"], "/no-such")
+
+    assert (soft.status, hard.status) == (200, 404)
+    assert soft.body == hard.body
+
+
+async def test_a_feed_names_the_newest_items(running: RunningWeb, web: SyntheticWeb) -> None:
+    host = web.hosts["news-1.test"]
+
+    feed = (await get(running.ready, host, "/feed.xml")).body.decode()
+    front = (await get(running.ready, host, "/")).body.decode()
+
+    assert f'href="{host.url("/feed.xml")}"' in front
+    newest = feed.split("<link>")[2].split("</link>")[0]
+    assert web.page(newest, time.time())
+
+
+async def test_a_bomb_is_small_on_the_wire_and_big_behind_it(running: RunningWeb, web: SyntheticWeb) -> None:
+    answer = await get(running.ready, web.hosts["hazard-1.test"], "/hazard/bomb")
+
+    assert len(answer.body) < 1_000_000
+    assert len(gzip.decompress(answer.body)) > 50_000_000
+
+
+async def test_a_manual_has_its_pdf(running: RunningWeb, web: SyntheticWeb) -> None:
+    answer = await get(running.ready, web.hosts["manual-1.test"], "/files/manual.pdf")
+
+    assert answer.headers["content-type"] == "application/pdf"
+    assert answer.body.startswith(b"%PDF")
+
+
 def test_only_loopback_is_bound(running: RunningWeb) -> None:
     connections = psutil.Process(running.ready.pid).net_connections()
     bound = {c.laddr.ip for c in connections if c.status in (psutil.CONN_LISTEN, psutil.CONN_NONE)}
@@ -323,6 +378,32 @@ def test_it_stops_within_two_seconds_with_requests_under_way(tmp_path: Path) -> 
     assert took < 2
     assert running.process.returncode == 0
     assert [e.ended_by for e in read_log(log)] == ["disconnect"]
+
+
+def test_a_web_that_cannot_start_says_so(tmp_path: Path) -> None:
+    with pytest.raises(PlatformError, match="before it was ready"), launch(["nonsense"], tmp_path / "log"):
+        pass
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "10.0.0.1", "::"])
+def test_no_other_address_than_loopback_can_be_bound(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="loopback"):
+        listen(["127.0.0.1", address])
+
+
+def test_a_port_that_is_taken_on_one_address_is_not_used() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.7.7", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        with pytest.raises(ConfigurationError, match="no port"):
+            listen(["127.0.7.6", "127.0.7.7"], port)
+        chosen, sockets = listen(["127.0.7.6", "127.0.7.7"])
+
+    assert chosen != port
+    for s in sockets.values():
+        s.close()
 
 
 def test_two_webs_run_side_by_side(running: RunningWeb, tmp_path: Path) -> None:

@@ -151,6 +151,19 @@ def test_honest_hosts_never_link_to_a_farm_but_in_comments(seed: int) -> None:
     assert hijacked > 0
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_farms_crowd_into_one_network_and_honest_hosts_do_not(seed: int) -> None:
+    web = SyntheticWeb(seed, START)
+    networks: dict[str, list[Host]] = {}
+    for host in web.hosts.values():
+        if host.address:
+            networks.setdefault(host.address.rpartition(".")[0], []).append(host)
+
+    for hosts in networks.values():
+        assert len({h.address for h in hosts}) == 1 or all(h.spam for h in hosts)
+    assert sum(any(h.spam for h in hosts) for hosts in networks.values()) == 1
+
+
 def test_the_farm_links_to_itself_far_more_than_anybody_links_to_it(web: SyntheticWeb) -> None:
     graph = web.host_links()
     farm = {h.name for h in web.hosts.values() if h.spam}

@@ -17,6 +17,14 @@ class Blog(Site):
     post_every = 240.0
     """Seconds between posts at pace 1."""
 
+    feed = True
+
+    def news(self, t: float) -> tuple[tuple[str, str], ...]:
+        newest = self.posts.count(t)
+        return tuple(
+            (self._path(n), self.title("post", n)) for n in range(newest - 1, max(-1, newest - 11), -1)
+        )
+
     def hubs(self) -> tuple[str, ...]:
         return ("/", "/blogroll")
 

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from crawl_platform.simulation.page import Link, Place, Sketch
+from crawl_platform.simulation.page import File, Link, Place, Sketch
 from crawl_platform.simulation.sites.site import Site
 
 _SECTION = re.compile(r"/(guide|old)/part-(\d+)/(?:section-(\d+)\.html)?")
 _PER_PART = 12
+_PDF = "/files/manual.pdf"
 
 
 class Manual(Site):
@@ -44,6 +45,8 @@ class Manual(Site):
             return self.about()
         if path in ("/", "/genindex.html", "/links.html"):
             return self.page(path, path, 1 / 20_000, lambda _: self._fixed(path))
+        if path == _PDF:
+            return self.file("/files/*", File("application/pdf", self._pdf))
         match = _SECTION.fullmatch(path)
         if not match:
             return None
@@ -55,10 +58,14 @@ class Manual(Site):
         rate = 1 / 900 if edition == "guide" else 0.0
         return self.page(path, f"/{edition}/*/*", rate, lambda _: self._section(path, edition, part, section))
 
+    def _pdf(self) -> bytes:
+        return b"%PDF-1.4\n" + self.key("pdf").to_bytes(8, "big") * 5_000 + b"\n%%EOF\n"
+
     def _fixed(self, path: str) -> Sketch:
         if path == "/":
             links = [self.link(f"/guide/part-{p}/", self.title("part", p)) for p in range(1, self.parts + 1)]
             links.append(self.link("/old/part-1/", "Older edition"))
+            links.append(self.link(_PDF, "All of it as PDF"))
             return self.sketch(path, f"Manual of {self.host.name}", 4, tuple(links))
         if path == "/links.html":
             return self.sketch(path, "Related projects", 5)

@@ -17,6 +17,14 @@ _STORY_EVERY = 20.0
 class News(Site):
     """/ · /section/<name> · /story/<n>-<slug> · /partners."""
 
+    feed = True
+
+    def news(self, t: float) -> tuple[tuple[str, str], ...]:
+        newest = self._stories.count(t)
+        return tuple(
+            (self._path(n), self.title("story", n)) for n in range(newest - 1, max(-1, newest - 21), -1)
+        )
+
     def hubs(self) -> tuple[str, ...]:
         return ("/partners",)
 

@@ -58,8 +58,10 @@ class Plain(Site):
 
     def _article(self, path: str, topic: str, n: int) -> Sketch:
         following = n % _PER_TOPIC + 1
-        links = (
+        links = [
             self.link(f"/{topic}/", "Overview", "aside"),
             self.link(f"/{topic}/{following}.html", self.title(f"/{topic}/", following)),
-        )
-        return self.sketch(path, self.title(f"/{topic}/", n), self.size(16, topic, n), links)
+        ]
+        if self.key("broken", path) % 20 == 0:
+            links.append(self.link(f"/{topic}/{n + 500}.html", "An article that is gone"))
+        return self.sketch(path, self.title(f"/{topic}/", n), self.size(16, topic, n), tuple(links))

@@ -8,7 +8,7 @@ from functools import cached_property
 from crawl_platform.simulation import chance
 from crawl_platform.simulation.change import Poisson, Stream
 from crawl_platform.simulation.host import Host
-from crawl_platform.simulation.page import Comment, Link, Place, Position, Sketch
+from crawl_platform.simulation.page import Comment, File, Link, Place, Position, Sketch
 from crawl_platform.simulation.words import Vocabulary, person, vocabulary
 
 
@@ -27,6 +27,9 @@ class Site(ABC):
     `outward` (by path) and `citations` are the links to other hosts; the plan of the web sets them once, before
     anything is drawn. `injected` are links that strangers leave in comments.
     """
+
+    feed = False
+    """Whether it has /feed.xml with the items of `news`."""
 
     def __init__(self, host: Host, ground: Ground) -> None:
         self.host = host
@@ -56,6 +59,10 @@ class Site(ABC):
     def twins(self) -> Iterator[tuple[str, ...]]:
         """Paths of this host that say (nearly) the same."""
         return iter(())
+
+    def news(self, t: float) -> tuple[tuple[str, str], ...]:
+        """Path and title of the newest items, newest first."""
+        return ()
 
     @cached_property
     def words(self) -> Vocabulary:
@@ -120,7 +127,10 @@ class Site(ABC):
         spoken = tuple(c.link for c in comments if c.link)
         framed = (*self._frame(), *links, *self._out(path), *spoken)
         key = text_key or f"{self.host.name}{path}"
-        return Sketch(title, key, paragraphs, framed, comments, facts, lead, canonical, meta_robots)
+        feed = self.host.url("/feed.xml") if self.feed else ""
+        return Sketch(
+            title, key, paragraphs, framed, comments, facts, lead, canonical, meta_robots, feed=feed
+        )
 
     def page(
         self,
@@ -138,6 +148,10 @@ class Site(ABC):
         """A redirect to an absolute URL."""
         still = Poisson(0, 0.0, self.ground.started_at)
         return Place(group, lambda _: NOTHING, still, redirect=(status, target))
+
+    def file(self, group: str, file: File) -> Place:
+        """Something that is not a page, and never changes."""
+        return Place(group, lambda _: NOTHING, Poisson(0, 0.0, self.ground.started_at), file=file)
 
     def _frame(self) -> tuple[Link, ...]:
         home = self.link("/", self.host.name, "header")
