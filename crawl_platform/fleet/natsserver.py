@@ -21,6 +21,9 @@ listen: "127.0.0.1:{port}"
 server_name: "crawl"
 max_payload: 8MB
 jetstream {{ store_dir: "{store}", max_file_store: 16GB, sync_interval: "10s" }}
+logfile: "{log}"
+logfile_size_limit: 10MB
+logfile_max_num: 3
 authorization {{ user: "{user}", password: "{password}" }}
 """
 
@@ -49,21 +52,29 @@ def prepare(home: Path) -> tuple[Endpoint, Path]:
     port = endpoint.url.rpartition(":")[2]
     config = run / "nats.conf"
     store = home / "nats"
-    text = _CONFIG.format(port=port, store=store, user=endpoint.user, password=endpoint.password)
+    log = home / "logs" / "nats.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    text = _CONFIG.format(port=port, store=store, log=log, user=endpoint.user, password=endpoint.password)
     _write_private(config, text.encode())
     return endpoint, config
 
 
-def start(config: Path, log: Path) -> subprocess.Popen[bytes]:
-    log.parent.mkdir(parents=True, exist_ok=True)
-    return subprocess.Popen(
-        [str(binary()), "--config", str(config), "--log", str(log), "--log_size_limit", "10MB"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        preexec_fn=die_with_parent,
-    )
+def start(config: Path, output: Path) -> subprocess.Popen[bytes]:
+    return spawn([str(binary()), "--config", str(config)], output)
+
+
+def spawn(command: list[str], output: Path) -> subprocess.Popen[bytes]:
+    """A child with default signals, its own session, and its raw output in a file (what logging misses)."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("wb") as file:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
 
 
 def die_with_parent() -> None:

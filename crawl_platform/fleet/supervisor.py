@@ -131,8 +131,8 @@ class Supervisor:
                 (run / "nats.json").write_bytes(msgspec.json.encode(endpoint))
             return Endpoint.read(run / "nats.json")
         endpoint, config = natsserver.prepare(self._home)
-        log_file = self._home / "logs" / "nats.log"
-        self._start(Child("nats", lambda: natsserver.start(config, log_file)))
+        output = self._home / "logs" / "nats.out"
+        self._start(Child("nats", lambda: natsserver.start(config, output)))
         return endpoint
 
     async def _prepare_exchange(self, endpoint: Endpoint) -> None:
@@ -158,7 +158,7 @@ class Supervisor:
         commands = iter([first])
 
         def start() -> subprocess.Popen[bytes]:
-            return _spawn(next(commands, command), self._home / "logs" / f"{name}.out")
+            return natsserver.spawn(next(commands, command), self._home / "logs" / f"{name}.out")
 
         self._start(Child(name, start))
 
@@ -258,20 +258,6 @@ def raise_descriptors(settings: Settings) -> None:
             f"raise it (ulimit -n {needed}) or lower fetch.slots"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-
-
-def _spawn(command: list[str], output: Path) -> subprocess.Popen[bytes]:
-    """A child with default signals, its own session, and its raw output in a file (what logging misses)."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with output.open("wb") as file:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=natsserver.die_with_parent,
-        )
 
 
 def _alive(pid: int) -> bool:
