@@ -19,8 +19,8 @@ from crawl_platform.simulation.words import TOPICS, hostname
 
 _SECURE_SHARE = 0.25
 """Share of hosts that speak TLS."""
-_HIJACKED = 3
-"""Farm hosts that strangers advertise on each host with user content."""
+_OPEN = {"forum": (2, "ugc nofollow"), "blog": (2, ""), "news": (1, "ugc")}
+"""Kinds of trusted hosts with user content: how many farm hosts strangers advertise there, with which rel."""
 _HONEST_TOPICS = tuple(t for t in TOPICS if t != "bargains")
 
 
@@ -158,13 +158,12 @@ def _place_links(seed: int, site: Site, targets: Sequence[Site]) -> None:
 def _hijack(seed: int, planned: Sequence[Planned], sites: dict[str, Site]) -> None:
     """Strangers advertise farms in the comments of trusted hosts: some marked ugc, on one kind not at all."""
     farms = [p.host for p in planned if p.row.role == "farm"]
-    open_kinds = {"forum": "ugc nofollow", "blog": "", "news": "ugc"}
     for p in planned:
-        if p.row.role != "trusted" or p.row.kind not in open_kinds:
+        if p.row.role != "trusted" or p.row.kind not in _OPEN:
             continue
         rng = chance.rng(seed, "hijack", p.host.name)
-        rel = open_kinds[p.row.kind]
+        count, rel = _OPEN[p.row.kind]
         sites[p.host.name].injected = tuple(
             Link(farm.url(rng.choice(("/", "/p/1"))), "best bonus offer", "comments", rel)
-            for farm in rng.sample(farms, _HIJACKED)
+            for farm in rng.sample(farms, count)
         )
