@@ -18,7 +18,7 @@ class Block:
         self.region = region
         self.heading = heading
         self.text = " ".join(words)
-        self.words = len(words)
+        self.words = _count(self.text, len(words))
         self.linked = linked
 
     @property
@@ -26,12 +26,23 @@ class Block:
         return self.linked / self.words if self.words else 0.0
 
 
+def _count(text: str, words: int) -> int:
+    """`words`, unless the script writes no spaces: then two characters count as one."""
+    return words if len(text) <= 16 * words or text.isascii() else len(text) // 2
+
+
 _EDGE = Block(OTHER, False, [], 0)
+
+
+# With fewer words than that in the regions that may be content, the page's regions are not to be believed.
+_LEAST_WORDS = 50
 
 
 def main_text(blocks: list[Block]) -> str:
     """Main text of a page, one line per block; '' if it has none."""
     candidates = [block for block in blocks if block.region.content]
+    if sum(block.words for block in candidates) < _LEAST_WORDS:
+        candidates = blocks
     marked = [block for block in candidates if block.region is MAIN]
     if 2 * sum(b.words for b in marked) > sum(b.words for b in candidates if b.density < 0.5):
         candidates = marked

@@ -72,11 +72,25 @@ _MULTIBYTE = frozenset(
 )
 _NOT_ASCII = frozenset({"iso-2022-jp", "utf-16le", "utf-16be", "replacement"})
 
+# Encoding is narrower than decoding (Encoding §§10–13).
+_ENCODER = {"gbk": "gbk", "big5": "cp950", "iso-2022-jp": "iso2022_jp"}
+_JIS = (("\u2212", "\uff0d"),)
+_ENCODER_SUBSTITUTES = {
+    "shift_jis": (*_JIS, ("\xa5", "\\"), ("\u203e", "~")),
+    "euc-jp": (*_JIS, ("\xa5", "\\"), ("\u203e", "~")),
+    "iso-2022-jp": (*_JIS, ("\x0e", "&#65533;"), ("\x0f", "&#65533;"), ("\x1b", "&#65533;")),
+    "gb18030": (("\ue5e5", "&#58853;"),),
+    "gbk": (("\ue5e5", "&#58853;"),),
+}
+_UTF8_QUERIES = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement", "x-user-defined"})
+_REFERENCE = re.compile(rb"&#([0-9]+);")
+
 _content_type_charset = re.compile(r"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.I).search
+_QUOTED = rb"""(?:[^>"']|"[^"]*"|'[^']*')*"""
 _meta = re.compile(
-    rb"<!--.*?(?:-->|\Z)|<meta(?=[\s/])((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>|<(/?[a-z](?:[^>\"']|\"[^\"]*\"|'[^']*')*|[!/?][^>]*)>",
+    rb"<!--.*?(?:-->|\Z)|<meta(?=[\s/])(" + _QUOTED + rb")>|<(?:/?[a-z]" + _QUOTED + rb"|[!/?][^>]*)>",
     re.I | re.S,
-)  # noqa: E501
+)
 _attribute = re.compile(rb"""([^\s/>="']+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?""")
 _kana = re.compile("[ぁ-ゖァ-ヺー]").findall
 _wide = re.compile("[^\x00-\x7f]").findall
@@ -157,7 +171,7 @@ def decode(body: bytes, encoding: str) -> bytes:
     if encoding in _MULTIBYTE:
         text = body.decode(_CODEC.get(encoding, encoding), "replace").removeprefix("\ufeff")
     else:
-        text = codecs.charmap_decode(body, "replace", _table(encoding))[0]
+        text = "".join([_table(encoding)[byte] for byte in body])
     return text.encode("utf-8", "replace")
 
 
@@ -183,33 +197,20 @@ def query_in(href: str, encoding: str) -> str:
     Characters that the encoding lacks become `&#…;`, percent-encoded. Only needed if `href` is not ASCII;
     UTF-16 documents write queries in UTF-8.
     """
-    if encoding in ("utf-8", "utf-16le", "utf-16be", "replacement"):
+    if encoding in _UTF8_QUERIES:
         return href
     before, mark, rest = href.partition("?")
     if not mark or "#" in before:
         return href
     query, hash_, fragment = rest.partition("#")
-    encoded = "".join(map(_percent, _encode(query, encoding)))
+    encoded = "".join([chr(b) if b in _QUERY_SAFE else f"%{b:02X}" for b in _encode(query, encoding)])
     return f"{before}?{encoded}{hash_}{fragment}"
 
 
-def _percent(byte: int) -> str:
-    return chr(byte) if byte in _QUERY_SAFE else f"%{byte:02X}"
-
-
 def _encode(query: str, encoding: str) -> bytes:
-    if encoding == "iso-2022-jp":
-        query = re.sub("[\x0e\x0f\x1b]", "\ufffd", query)
-    out = bytearray()
-    codec = _CODEC.get(encoding, encoding.replace("windows-", "cp"))
-    codec = {"big5hkscs": "big5hkscs", "iso2022_jp_ext": "iso2022_jp_ext"}.get(codec, codec)
-    try:
-        return query.encode(codec)
-    except UnicodeEncodeError:
-        pass
-    for char in query:
-        try:
-            out += char.encode(codec)
-        except UnicodeEncodeError:
-            out += f"%26%23{ord(char)}%3B".encode()
-    return bytes(out)
+    for char, substitute in _ENCODER_SUBSTITUTES.get(encoding, ()):
+        query = query.replace(char, substitute)
+    codec = _ENCODER.get(encoding) or _CODEC.get(encoding, encoding.replace("windows-", "cp"))
+    octets = query.encode(codec, "xmlcharrefreplace")
+    # A query holds no "#" of its own, so these are the replacements.
+    return _REFERENCE.sub(rb"%26%23\1%3B", octets)

@@ -42,16 +42,17 @@ _ALWAYS = (
 )
 # Noise only after a word that says what it is.
 _LED = r"[0-9]{1,2}(?:st|nd|rd|th)?,?\s+[0-9]{4}\b|[0-9]+(?:\.[0-9]+)*(?:[-–][0-9]+)?(?:[a-z]+[0-9]*)?"
+_names = re.compile(r"\w+").findall
 _MONTHS = frozenset(
-    "jan january feb february mar march apr april may jun june jul july aug august sep sept september oct october"
-    " nov november dec december".split()
-)
-_LEADS = _MONTHS | frozenset(
-    ("version", "ver", "release", "rev", "revision", "build", "v", "©", "(c)", "copyright")
+    _names(
+        "jan january feb february mar march apr april may jun june jul july aug august sep sept september"
+        " oct october nov november dec december"
+    )
 )
 _WEEKDAYS = frozenset(
-    "mon monday tue tues tuesday wed wednesday thu thurs thursday fri friday sat saturday sun sunday".split()
+    _names("mon monday tue tues tuesday wed wednesday thu thurs thursday fri friday sat saturday sun sunday")
 )
+_LEADS = _MONTHS | {"version", "ver", "release", "rev", "revision", "build", "v", "©", "(c)", "copyright"}
 # The lookbehind comes second so that the search stays a scan for digits. A digit inside a word, a decimal or a
 # price starts nothing, but "v1.2" does.
 _digits = re.compile(r"[0-9](?:(?<![\w.,$€£¥].)|(?<=\bv.))").finditer

@@ -89,7 +89,8 @@ class Page:
         return Base(found) if found is not None else None
 
     def _resolve(self, href: str) -> str | None:
-        if not href.isascii():
+        # ISO-2022-JP is the one encoding that has something to say about ASCII.
+        if not href.isascii() or self.encoding == "iso-2022-jp":
             href = query_in(href, self.encoding)
         return self._base.resolve(href) if self._base is not None else resolve(href)
 
@@ -140,7 +141,9 @@ class Page:
             "hidden" if "hidden" in attributes else attributes.get("style") or "",
         )
         around = top.region
-        if region is None or region is around or around is NOISE or around is _SILENT:
+        if region is None or region is around or around is _SILENT:
+            return None
+        if around is NOISE and region is not MAIN:
             return None
         if around is MAIN and (region is HEADER or region is FOOTER):
             return None
@@ -174,7 +177,7 @@ class Page:
         if name not in attributes:
             return None
         href = attributes[name] or ""
-        url = self._base.resolve(href) if href.isascii() and self._base is not None else self._resolve(href)
+        url = self._resolve(href)
         if url is None:
             return None
         rel = (
@@ -260,26 +263,29 @@ class _Role(NamedTuple):
 
 
 _SILENT = Region("other", False, False)
+
+
+def _roles(tags: str, role: _Role) -> dict[str | None, _Role]:
+    return dict.fromkeys(tags.split(), role)
+
+
 _ROLES: dict[str | None, _Role] = {
-    **dict.fromkeys(
-        ("p", "li", "dt", "dd", "th", "tr", "pre", "blockquote", "figure", "figcaption", "caption", "address", "hr",
-         "body", "fieldset", "summary"),
+    **_roles(
+        "p li dt dd th tr pre blockquote figure figcaption caption address hr body fieldset summary",
         _Role(True),
     ),
-    **dict.fromkeys(("h1", "h2", "h3", "h4", "h5", "h6"), _Role(True, heading=True)),
-    **dict.fromkeys(("div", "section", "ul", "ol", "dl", "table", "td", "form", "details", "dialog"),
-                    _Role(True, enter=Page._enter_marked)),
-    **dict.fromkeys(("nav", "header", "footer", "aside", "main", "article"), _Role(True, enter=Page._enter_region)),
-    **dict.fromkeys(("script", "style", "svg", "select", "textarea", "button", "datalist", "noframes", "noembed", "object", "canvas"), _Role(False, enter=Page._enter_silence)),
-    "a": _Role(False, enter=Page._enter_anchor),
-    "area": _Role(False, enter=Page._enter_anchor),
+    **_roles("h1 h2 h3 h4 h5 h6", _Role(True, heading=True)),
+    **_roles("div section ul ol dl table td form details dialog", _Role(True, enter=Page._enter_marked)),
+    **_roles("nav header footer aside main article", _Role(True, enter=Page._enter_region)),
+    **_roles("script style svg select textarea button datalist", _Role(False, enter=Page._enter_silence)),
+    **_roles("noframes noembed object canvas math", _Role(False, enter=Page._enter_silence)),
+    **_roles("a area", _Role(False, enter=Page._enter_anchor)),
+    **_roles("frame iframe", _Role(False, enter=Page._enter_frame)),
     "img": _Role(False, enter=Page._enter_image),
-    "frame": _Role(False, enter=Page._enter_frame),
-    "iframe": _Role(False, enter=Page._enter_frame),
     "title": _Role(False, enter=Page._enter_title),
     "meta": _Role(False, enter=Page._enter_meta),
     "link": _Role(False, enter=Page._enter_link),
-}  # fmt: skip
+}
 
 
 def _end(node: LexborNode, top: _Open) -> int:

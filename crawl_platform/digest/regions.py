@@ -37,13 +37,16 @@ _WORDS = {
     "noise": (
         NOISE,
         r"ads?|advert\w*|adsense|adsbygoogle|adslot|adunit|dfp|gpt-ad|sponsor(?:ed|s|ship)?|promoted|taboola|outbrain"
-        r"|cookies?|consent|gdpr|newsletter|subscribe|subscription|paywall|popup|modal|overlay|timestamp|time-?ago"
+        r"|cookies?|consent|gdpr|newsletter|popup|modal|timestamp|time-?ago"
         r"|view-?counts?|share-?counts?|hit-?counter|visually-hidden|sr-only|screen-reader-text",
     ),
     "comments": (COMMENTS, r"comments?|commentlist|disqus(?:_thread)?|respond|discussion"),
     "footer": (FOOTER, r"footer|navfooter|colophon|copyright|footnav"),
     "header": (HEADER, r"header|navheader|masthead|topbar|banner"),
-    "nav": (NAV, r"nav|navbar|navigation|menu|submenu|breadcrumbs?|pagination|pager|toc|toolbar|skip-?links?|tabs|browsebar"),
+    "nav": (
+        NAV,
+        r"nav|navbar|navigation|menu|submenu|breadcrumbs?|pagination|pager|toc|toolbar|skip-?links?|tabs|browsebar",
+    ),
     "aside": (
         ASIDE,
         r"side-?bar|aside|widgets?|related|recommend(?:ed|ations?)|social|share|sharing|promo|trending"
@@ -58,7 +61,10 @@ _WORDS = {
 _BEFORE = (
     r"(?:(?:site|page|main|global|primary|secondary|top|bottom|left|right|js|the|sphinx|mobile)[-_]{1,2})?"
 )
-_AFTER = r"(?:[-_]{1,2}(?:wrap(?:per)?|container|box|bar|list|menu|inner|outer|area|section|block|row|col|links?|items?|\d+))*"
+_AFTER = (
+    r"(?:[-_]{1,2}(?:wrap(?:per)?|container|box|bar|list|menu|inner|outer|area|section|block|row|col|links?|items?"
+    r"|\d+))*"
+)
 _marked = re.compile(
     _BEFORE + "(?:" + "|".join(f"(?P<{name}>{words})" for name, (_, words) in _WORDS.items()) + ")" + _AFTER,
     re.IGNORECASE,

@@ -14,20 +14,23 @@ from crawl_platform.settings import Frontier
 # few hundred clicks at most; the bounds are wide because a museum or a forecast is no trap.
 _FIRST_YEAR, _LAST_YEAR = 1800, 2060
 
-_calendar = re.compile(
-    # /calendar/2199/03, /events/2199-03-01, ?month=2199-03, ?date=21990301, ?year=2199
-    r"(?:[?&;](?:[a-z_]*(?:date|month|year|day|week|cal|start|from|to|until)[a-z_]*)=|/)"
-    r"(\d{4})(?:(?=[/-](?:0?[1-9]|1[0-2])(?!\d))|(?=(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?!\d))|(?=[&;#]|\Z))",
+# A year, followed by a month, by month and day, or by the end of a parameter.
+_year = re.compile(
+    r"(?:[?&;][a-z_]*(?:date|month|year|day|week|cal|start|from|to|until)[a-z_]*=|/)"
+    r"([0-9]{4})(?:(?=[/-](?:0?[1-9]|1[0-2])(?![0-9]))|(?=(?:0[1-9]|1[0-2])[0-3][0-9](?![0-9]))|(?=[&;]|\Z))",
     re.IGNORECASE,
-)
+).findall
 _in_calendar = re.compile(
-    r"calend|event|archive|agenda|schedule|diary|/\d{4}/\d|[?&;][a-z_]*(?:date|month|year)", re.I
-)
-# 24 and more characters of mixed hex or base-36, at least four digits and four letters: a token, not a word.
-_token_segment = re.compile(
-    r"/(?=(?:[^/?]*\d){4})(?=(?:[^/?]*[a-z]){4})(?:sid|sess(?:ion)?)?[=_-]?[0-9a-z]{24,}(?=/)", re.I
-)
-_session_word = re.compile(r"/(?:s|sid|session|sess)[/=_-]?\Z", re.I)
+    r"calend|event|archive|agenda|schedule|diary|[?&;][a-z_]*(?:date|month|year)|/[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}(?![0-9])",
+    re.IGNORECASE,
+).search
+# A digit run of four, without which there is no year; saves the search on most URLs.
+_four_digits = re.compile(r"[0-9]{4}").search
+# 24 and more letters and digits with several of both: a token, not a word. Alone it may be a commit or a digest
+# of a file; said to be a session it is one.
+_session = re.compile(
+    r"/(?:s|sid|sess|session(?:_?id)?)[/=_-](?=(?:[^/?]*[0-9]){4})(?=(?:[^/?]*[a-z]){4})[0-9a-z]{24,}/", re.IGNORECASE
+).search
 
 
 def trap_reason(url: str, limits: Frontier) -> str | None:
@@ -59,17 +62,14 @@ def _repeats_segments(url: str, limits: Frontier) -> bool:
 
 def _calendar_run(url: str, limits: Frontier) -> bool:
     """A calendar position far outside the years that pages are about."""
-    if not _in_calendar.search(url):
+    if not _four_digits(url) or not _in_calendar(url):
         return False
-    return any(not _FIRST_YEAR <= int(year) <= _LAST_YEAR for year in _calendar.findall(url))
+    return any(not _FIRST_YEAR <= int(year) <= _LAST_YEAR for year in _year(url))
 
 
 def _session_segment(url: str, limits: Frontier) -> bool:
     """A path segment that is a session token, followed by more path: every visit gets a new tree."""
-    match = _token_segment.search(url.partition("?")[0], 8)
-    if match is None:
-        return False
-    return "=" in match[0] or bool(_session_word.search(url[: match.start() + 1]))
+    return _session(url.partition("?")[0]) is not None
 
 
 class Filter(NamedTuple):

@@ -46,7 +46,9 @@ def _parse(href: str, base: str | None) -> str | None:
     try:
         return join_url(base, href) if base is not None else parse_url(href, ("href",))["href"]
     except ValueError:
-        return None
+        # Lone surrogates are the one thing in a str that is no scalar value; WHATWG reads them as U+FFFD.
+        scalar = href.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return _parse(scalar, base) if scalar != href else None
 
 
 class Base:
@@ -185,19 +187,18 @@ def _settle(href: str, fired: list[str]) -> str | None:
 def host_of(url: str) -> str:
     """The hostname of `url` (ASCII, lower case, no port; IPv6 in brackets), '' if it is not http(s)."""
     plain = _plain_host(url)
-    if plain:
-        return plain[1]
-    return _attribute(url, "hostname")
+    return plain[1] if plain else _parts(url)[0]
 
 
 def origin_of(url: str) -> str:
     """`https://host`, with `:port` unless it is the scheme's default; '' if it is not http(s)."""
-    return _attribute(url, "origin")
+    return _parts(url)[1]
 
 
-def _attribute(url: str, name: str) -> str:
+def _parts(url: str) -> tuple[str, str]:
+    """Hostname and origin."""
     try:
-        parts = parse_url(url, ("protocol", name))
+        parts = parse_url(url, ("protocol", "hostname", "origin"))
     except ValueError:
-        return ""
-    return str(parts[name]) if parts["protocol"] in ("http:", "https:") else ""
+        return "", ""
+    return (parts["hostname"], parts["origin"]) if parts["protocol"] in ("http:", "https:") else ("", "")
