@@ -7,20 +7,26 @@ are stored with every event.
 import base64
 import io
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import dagster as dg
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SIZE = (6.4, 2.8)
 DPI = 90
 COLOURS = ("#2b6cb0", "#dd6b20", "#718096", "#38a169")
 
 
-def _figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
+def _figure(title: str, x: str, y: str) -> tuple["Figure", "Axes"]:
+    # Imported here: it takes a second, and the process that only serves definitions never draws.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=SIZE, dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -32,7 +38,7 @@ def _figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _markdown(figure: Figure, caption: str) -> dg.MarkdownMetadataValue:
+def _markdown(figure: "Figure", caption: str) -> dg.MarkdownMetadataValue:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     encoded = base64.b64encode(buffer.getvalue()).decode()

@@ -65,7 +65,11 @@ def table_events_sensor(cadence: Cadence, tables: tuple[str, ...]) -> dg.SensorD
                 _event(store, reading, name, versions[name], commit_id or 0, seen.get(name)) for name in due
             ]
         news = {name: Reported(versions[name], commit_id or 0, clock.now()) for name in due}
-        return dg.SensorResult(asset_events=events, cursor=msgspec.json.encode({**seen, **news}).decode())
+        return dg.SensorResult(
+            asset_events=events,
+            skip_reason=f"Reported {', '.join(due)}.",
+            cursor=msgspec.json.encode({**seen, **news}).decode(),
+        )
 
     return table_events
 
