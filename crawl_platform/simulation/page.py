@@ -91,8 +91,7 @@ class Place:
 
     def modified(self, t: float) -> float:
         """When the version at `t` came about."""
-        lasts = [self.process.last(t), *(s.arrivals.last(t) for s in self.streams)]
-        return max([max(self.born, self.process.start), *(x for x in lasts if x is not None)])
+        return max(self.born, self.process.last(t), *(s.arrivals.last(t) for s in self.streams))
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,12 +56,20 @@ def test_nothing_changes_before_the_start_or_at_rate_zero() -> None:
     assert Poisson(1, 0.0, START).count(START + 1e9) == 0
 
 
+def test_the_last_change_before_the_start_is_as_old_as_the_rate_lets_expect() -> None:
+    ages = [START - Poisson(key, 0.5, START).last(START) for key in range(1_000)]
+
+    assert min(ages) >= 0
+    assert abs(sum(ages) / len(ages) - 2.0) < 0.3
+    assert Poisson(1, 0.0, START).last(START) == START - 365 * 86_400
+
+
 def test_an_item_of_a_stream_exists_from_its_birth_on() -> None:
     stream = Stream(Poisson(3, 0.1, START), stock=2)
     later = START + 100
 
     born = [stream.born(n, later) for n in range(stream.count(later))]
 
-    assert born[:2] == [START, START]
+    assert born[:2] == [-math.inf, -math.inf]
     assert all(b is not None and stream.born(n, b - 1e-6) is None for n, b in enumerate(born) if n >= 2)
     assert stream.born(stream.count(later), later) is None

@@ -6,6 +6,7 @@ import pytest
 
 from crawl_platform.simulation.robots import Group, Robots
 from crawl_platform.simulation.web import SyntheticWeb
+from crawl_platform.web.robots import parse
 
 WEB = SyntheticWeb(1, 1_800_000_000.0, scale=0.2)
 
@@ -50,3 +51,17 @@ def test_the_text_means_the_same_to_a_parser_of_others() -> None:
         for path in ("/", "/private/x", "/tmp", "/tmp/a"):
             assert parser.can_fetch(agent, path) == robots.allows(path, agent)
     assert parser.crawl_delay("kind") == 3.0
+
+
+def test_the_crawlers_own_parser_reaches_the_same_verdicts_as_the_web() -> None:
+    judged = 0
+    for host in WEB.hosts.values():
+        rules = parse(host.robots.text(host.url("/sitemap.xml")).encode())
+        assert rules.crawl_delay("crawl-platform") == host.crawl_delay
+        for link in (x for u in WEB.urls(host.name)[:20] for x in WEB.links(u, 1_800_000_000.0)):
+            if host.robots.status == 200 and host.reachable and link.url.startswith(host.root):
+                for agent in ("crawl-platform/0.1 (+https://example.test)", "badbot"):
+                    assert rules.allows(link.url, agent) == WEB.allowed(link.url, agent), link.url
+                judged += 1
+
+    assert judged > 3_000
