@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from crawl_platform.errors import QueryError
+
 BATCH_ROWS = 2_000
 CELL_WIDTH = 300
 """Characters of one value shown in a table; longer ones are cut."""
@@ -89,8 +91,29 @@ def _print_records(names: list[str], rows: list[list[str]], console: Console) ->
 
 def _rows(result: pa.RecordBatchReader) -> Iterator[list[Any]]:
     for batch in result:
-        columns = [column.to_pylist(maps_as_pydicts="strict") for column in batch.columns]
+        columns = [
+            _python(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
         yield from ([_plain(value) for value in row] for row in zip(*columns, strict=True))
+
+
+def _python(name: str, column: pa.Array) -> list[Any]:
+    """Python values of a column; an infinite date, say, has none."""
+    try:
+        values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    except (ValueError, TypeError, OverflowError) as error:
+        raise QueryError(f"a value of {name} can't be shown ({error}): CAST({name} AS VARCHAR)") from error
+    return values
+
+
+def _interval(value: Any) -> str:
+    """As DuckDB writes and reads it: 1 month 2 days 03:04:05."""
+    parts = [f"{value.months} months"] if value.months else []
+    parts += [f"{value.days} days"] if value.days else []
+    minutes, seconds = divmod(abs(value.nanoseconds) / 1e9, 60)
+    sign = "-" if value.nanoseconds < 0 else ""
+    clock = f"{sign}{int(minutes) // 60:02}:{int(minutes) % 60:02}:{seconds:09.6f}".removesuffix(".000000")
+    return " ".join([*parts, clock] if value.nanoseconds or not parts else parts)
 
 
 def _plain(value: Any) -> Any:
@@ -102,7 +125,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, pa.MonthDayNano):
-        return f"{value.months} months {value.days} days {value.nanoseconds / 1e9:g} s"
+        return _interval(value)
     return value
 
 

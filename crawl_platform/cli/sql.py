@@ -92,7 +92,14 @@ class Session:
             raise QueryError('no SQL given: crawl sql "SELECT count(*) FROM fetches"')
         for statement in statements:
             with _query_errors(statement):
-                self._show(self._connection.execute(statement).to_arrow_reader(BATCH_ROWS))
+                self._show(self._read(statement))
+
+    def _read(self, statement: str) -> pa.RecordBatchReader:
+        result = self._connection.execute(statement)
+        try:
+            return result.to_arrow_reader(BATCH_ROWS)
+        except OSError as error:  # how a type that Arrow doesn't know comes out of DuckDB
+            raise QueryError(f"{explain_error(error, statement)}: cast it to VARCHAR") from error
 
     def _show(self, result: pa.RecordBatchReader) -> None:
         if self._format == "json":
@@ -136,7 +143,7 @@ def print_schema(name: str, console: Console) -> None:
 
 def _interactive(lake: Lake, at: int | None, home: Path, format_: Format) -> None:
     console = Console()
-    with Session(lake, at, format_) as session, _history(home / HISTORY_NAME):
+    with Session(lake, at, format_) as session, _line_editing(home / HISTORY_NAME):
         console.print(f"{_standing(lake, at)} Read-only; .help for help.", highlight=False)
         commands = {
             ".tables": lambda _: print_tables(console),
@@ -157,17 +164,26 @@ def _standing(lake: Lake, at: int | None) -> str:
 
 
 @contextlib.contextmanager
-def _history(path: Path) -> Iterator[None]:
-    """Line editing whose history outlives the shell."""
+def _line_editing(path: Path) -> Iterator[None]:
+    """Line editing whose history outlives the shell, with names of tables and columns on Tab."""
     import readline  # changes how input() behaves, so only where there is a terminal
 
     if path.exists():
         readline.read_history_file(path)
     readline.set_history_length(1_000)
+    readline.set_completer(complete)
+    readline.parse_and_bind("tab: complete")
     try:
         yield
     finally:
         readline.write_history_file(path)
+
+
+def complete(text: str, state: int) -> str | None:
+    """The `state`-th table, view or column whose name starts with `text` (readline's protocol)."""
+    names = {name for known, _, table in described() for name in (known, *table.schema.names)}
+    found = sorted(name for name in names if name.startswith(text))
+    return found[state] if state < len(found) else None
 
 
 def _install(lake: Lake, home: Path) -> None:

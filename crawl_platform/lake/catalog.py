@@ -17,7 +17,7 @@ from crawl_platform.errors import ConfigurationError
 from crawl_platform.lake.delta import sync_folder
 from crawl_platform.lake.extension import extension_path, literal, open_duckdb
 from crawl_platform.lake.lake import Lake
-from crawl_platform.lake.views import VIEWS, create_views, described
+from crawl_platform.lake.views import VIEWS, create_views, described, document_views
 
 CATALOG_NAME = "catalog.duckdb"
 
@@ -29,6 +29,7 @@ def write_catalog(lake: Lake, path: Path) -> int | None:
     try:
         with open_duckdb(draft) as connection:
             create_views(connection, lake.root, versions, commit_id)
+            document_views(connection)
             _create_contents(connection, versions, commit_id)
         draft.replace(path)
     finally:

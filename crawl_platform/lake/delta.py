@@ -93,7 +93,9 @@ def write_parquet(table: Table, data: pa.Table, path: Path) -> StagedFile:
         )
     partition, rows = parts[0]
     rows = rows.select(table.file_schema.names)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.parent.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sync_folder(path.parent.parent)
     with path.open("wb") as file:
         pq.write_table(rows, file, **_layout(table))
         file.flush()

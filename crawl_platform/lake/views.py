@@ -109,20 +109,22 @@ def create_views(
             sql = f"SELECT * FROM {source}"
             if table is COMMITS and last_commit is not None:
                 sql += f" WHERE commit_id <= {last_commit}"
-            _create(connection, table.name, table.row, sql, table.columns)
+            connection.execute(f"CREATE VIEW {table.name} AS {sql}")
         for view in VIEWS.values():
-            _create(connection, view.name, view.row, view.sql, TABLES[view.columns_of].columns)
+            connection.execute(f"CREATE VIEW {view.name} AS {view.sql}")
     except duckdb.Error as error:
         raise LakeError(f"the lake can't be read at commit {last_commit}: {error}") from error
 
 
-def _create(
-    connection: duckdb.DuckDBPyConnection, name: str, row: str, sql: str, columns: tuple[Column, ...]
-) -> None:
+def document_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Put what a row is, and what each column says, next to the views as comments."""
+    for name, row, table in described():
+        _comment(connection, name, row, table.columns)
+
+
+def _comment(connection: duckdb.DuckDBPyConnection, name: str, row: str, columns: tuple[Column, ...]) -> None:
     comments = [f'COMMENT ON COLUMN {name}."{c.name}" IS {literal(c.doc)}' for c in columns]
-    connection.execute(
-        "; ".join([f"CREATE VIEW {name} AS {sql}", f"COMMENT ON VIEW {name} IS {literal(row)}", *comments])
-    )
+    connection.execute("; ".join([f"COMMENT ON VIEW {name} IS {literal(row)}", *comments]))
 
 
 def described() -> Iterator[tuple[str, str, Table]]:

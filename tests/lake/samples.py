@@ -1,5 +1,7 @@
 """Rows that fit any declared table, and the short way to commit them."""
 
+import threading
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -65,6 +67,25 @@ def publish(lake: Lake, commit_id: int, **versions: int) -> None:
         schema=TABLES["commits"].schema,
     )
     lake.append("commits", vector, transaction=("committer", commit_id))
+
+
+def in_threads(count: int, work: Callable[[int], object]) -> list[Exception]:
+    """Run `work(n)` in `count` threads that start together; returns what they raised."""
+    barrier, failed = threading.Barrier(count), []
+
+    def run(n: int) -> None:
+        barrier.wait()
+        try:
+            work(n)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return failed
 
 
 def day(n: int) -> date:

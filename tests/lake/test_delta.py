@@ -16,7 +16,7 @@ from crawl_platform.lake.delta import (
 )
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import FETCHES, PAGES, TABLES
-from tests.lake.samples import commit, day, row, rows, stage
+from tests.lake.samples import commit, day, in_threads, row, rows, stage
 
 FLEET = [name for name, table in TABLES.items() if table.writer == "fleet"]
 
@@ -208,6 +208,20 @@ def test_a_stale_committer_is_refused(lake: Lake) -> None:
         stale.commit(files, {"cell/bulk": 1}, {})
 
     assert count(lake) == 3
+
+
+def test_of_committers_that_race_one_wins_each_round(lake: Lake) -> None:
+    racers = [writer(lake) for _ in range(4)]
+    for number in range(1, 6):
+        for racer in racers:
+            racer.refresh()
+        files = stage(lake, "fetches", rows("fetches", 1, first=number), f"m{number}")
+
+        failed = in_threads(4, lambda n, m=number, f=files: racers[n].commit(f, {"cell/bulk": m}, {}))
+
+        assert [type(error) for error in failed] == [OwnershipLostError] * 3
+    assert count(lake) == 5
+    assert lake.version("fetches") == 5
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

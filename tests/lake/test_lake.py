@@ -1,10 +1,10 @@
 """The lake as a whole: creation, appends, overwrites, provenance."""
 
+import contextlib
 import dataclasses
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from crawl_platform.errors import ConfigurationError, LakeError
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import SCHEMA_VERSION, TABLES, Column
 from crawl_platform.lake.views import VIEWS
-from tests.lake.samples import rows
+from tests.lake.samples import in_threads, rows
 
 
 def ids(lake: Lake) -> list[str]:
@@ -85,23 +85,30 @@ def test_of_two_creations_that_disagree_one_is_refused(tmp_path: Path) -> None:
     assert Lake(tmp_path / "lake").n_shards in (8, 9)
 
 
-def in_threads(count: int, work: Callable[[int], object]) -> list[Exception]:
-    """Run `work(n)` in `count` threads that start together; returns what they raised."""
-    barrier, failed = threading.Barrier(count), []
+def most_at_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many of four threads were creating tables at the same moment."""
+    inside: list[int] = []
+    seen: list[int] = []
 
-    def run(n: int) -> None:
-        barrier.wait()
-        try:
-            work(n)
-        except Exception as error:
-            failed.append(error)
+    def create_table(self: Lake, table: object) -> None:
+        inside.append(1)
+        seen.append(len(inside))
+        time.sleep(0.002)
+        inside.pop()
 
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return failed
+    monkeypatch.setattr(Lake, "_create_table", create_table)
+    in_threads(4, lambda n: Lake(root).create(8))
+    return max(seen)
+
+
+def test_creations_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert most_at_once(tmp_path, monkeypatch) == 1
+
+
+def test_ablation_without_the_lock_creations_overlap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawl_platform.lake.lake._alone", lambda path: contextlib.nullcontext())
+
+    assert most_at_once(tmp_path, monkeypatch) > 1
 
 
 def test_a_lake_that_is_absent_says_so(tmp_path: Path) -> None:

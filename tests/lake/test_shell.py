@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from crawl_platform.cli.shell import CONTINUED, PROMPT, Shell
+from crawl_platform.cli.sql import complete
 from crawl_platform.errors import QueryError
 
 
@@ -63,6 +64,11 @@ def test_control_c_stops_a_query_not_the_shell() -> None:
 
     assert typist.written == ["interrupted"]
     assert typist.ran == ["SELECT 1;"]
+
+
+def test_names_are_completed() -> None:
+    assert [complete("links", state) for state in range(3)] == ["links", "links_now", None]
+    assert complete("body_enc", 0) == "body_encoding"
 
 
 def test_commands_start_with_a_dot() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,9 +23,10 @@ from tests.lake.samples import commit, publish, rows
 COLUMNS = 80
 
 
-@pytest.fixture
-def home(lake: Lake) -> Path:
-    """A crawl's folder: three fetches in commit 1, two more in commit 2, one after it."""
+@pytest.fixture(scope="module")
+def home(new_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A crawl's folder: three fetches in commit 1, two more in commit 2, one after it. Only read."""
+    lake = Lake(shutil.copytree(new_lake, tmp_path_factory.mktemp("home") / "lake"))
     commit(lake, "fetches", rows("fetches", 3), 1)
     publish(lake, 1, fetches=1)
     commit(lake, "fetches", rows("fetches", 2, first=3), 2)
@@ -114,11 +116,45 @@ def test_json_holds_every_type(home: Path) -> None:
             "b": "eA==",
             "s": {"a": [1]},
             "t": True,
-            "i": "0 months 0 days 5400 s",
+            "i": "01:30:00",
             "a": 1,
             "a_1": 2,
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("INTERVAL 0 DAY", "00:00:00"),
+        ("INTERVAL 14 MONTH", "14 months"),
+        ("INTERVAL 2 DAY + INTERVAL 3661 SECOND", "2 days 01:01:01"),
+        ("INTERVAL (-1500) MILLISECOND", "-00:00:01.500000"),
+    ],
+)
+def test_an_interval_is_written_as_duckdb_reads_it(home: Path, value: str, shown: str) -> None:
+    sql = f"SELECT {value} AS i, {value} = INTERVAL '{shown}' AS same"
+
+    assert json.loads(crawl_sql(home, sql, "--json").stdout) == [{"i": shown, "same": True}]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--csv",)])
+@pytest.mark.parametrize("value", ["'infinity'::TIMESTAMPTZ", "MAP {[1]: 2}", "{'a': 1}::VARIANT"])
+def test_a_value_without_a_python_form_asks_for_a_cast(
+    home: Path, value: str, arguments: tuple[str, ...]
+) -> None:
+    result = crawl_sql(home, f"SELECT {value} AS v", *arguments)
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_error_in_the_midst_of_the_rows_ends_with_2(home: Path) -> None:
+    result = crawl_sql(home, "SELECT if(i = 100000, error('late'), i) FROM range(100001) t(i)", "--csv")
+
+    assert result.exit_code == 2
+    assert "late" in result.stderr
 
 
 def test_json_of_no_rows_is_an_empty_list(home: Path) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
-from crawl_platform.lake.views import VIEWS
+from crawl_platform.lake.views import VIEWS, document_views
 from tests.lake.samples import NOON, commit, row
 
 
@@ -139,6 +139,7 @@ def test_allocations_are_those_of_the_last_window(lake: Lake) -> None:
 
 def test_a_view_has_the_columns_and_docs_of_its_table(lake: Lake) -> None:
     with lake.connect() as connection:
+        document_views(connection)
         docs = connection.execute(
             "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE schema_name = 'main'"
         ).fetchall()
