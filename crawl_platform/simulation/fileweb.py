@@ -1,6 +1,7 @@
 """Folders of HTML as hosts: what a real manual or site looks like to a crawler, without a network."""
 
 import mimetypes
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,10 +62,10 @@ class FileWeb:
 def locate(folder: Path, path: str) -> Path | None:
     """The file for a URL path: index.html for a path that ends in /, the folder itself for one that should.
 
-    None if there is none or it would lie outside of `folder`.
+    None if there is none or the path leads out of `folder`; symbolic links in it may, whoever made it put them.
     """
-    target = (folder / unquote(path).lstrip("/")).resolve()
-    if not target.is_relative_to(folder):
+    target = Path(os.path.normpath(folder / unquote(path).lstrip("/")))
+    if not target.is_relative_to(folder) or "\0" in str(target):
         return None
     if path.endswith("/"):
         target /= "index.html"

@@ -19,6 +19,7 @@ def folder(tmp_path: Path) -> Path:
     (root / "a b.txt").write_text("text")
     (root / "old.html.gz").write_bytes(b"\x1f\x8b")
     (tmp_path / "secret.txt").write_text("secret")
+    (root / "linked.txt").symlink_to(tmp_path / "secret.txt")
     return root
 
 
@@ -40,6 +41,9 @@ def _get(folder: Path, path: str, method: str = "GET", **headers: str) -> Reply:
         ("/index.html/", 404, "text/plain"),
         ("/../secret.txt", 404, "text/plain"),
         ("/%2e%2e/secret.txt", 404, "text/plain"),
+        ("/sub/../../secret.txt", 404, "text/plain"),
+        ("/a%00b", 404, "text/plain"),
+        ("/linked.txt", 200, "text/plain"),
     ],
 )
 def test_paths(folder: Path, path: str, status: int, kind: str) -> None:
