@@ -17,7 +17,7 @@ from crawl_platform.errors import ConfigurationError
 from crawl_platform.lake.delta import sync_folder
 from crawl_platform.lake.extension import extension_path, literal, open_duckdb
 from crawl_platform.lake.lake import Lake
-from crawl_platform.lake.views import VIEWS, create_views, described, document_views
+from crawl_platform.lake.views import ALL_VIEWS, VIEWS, create_views, described, document_views
 
 CATALOG_NAME = "catalog.duckdb"
 
@@ -28,7 +28,7 @@ def write_catalog(lake: Lake, path: Path) -> int | None:
     draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         with open_duckdb(draft) as connection:
-            create_views(connection, lake.root, versions, commit_id)
+            create_views(connection, lake.root, versions, commit_id, ALL_VIEWS)
             document_views(connection)
             _create_contents(connection, versions, commit_id)
         draft.replace(path)

@@ -9,7 +9,7 @@ commit is asked for that names theirs too.
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from crawl_platform.lake.conform import conform
 from crawl_platform.lake.delta import COMMIT_RETRIES, log_entry, open_delta, sync_folder
 from crawl_platform.lake.extension import open_duckdb
 from crawl_platform.lake.tables import COMMITS, SCHEMA_VERSION, TABLES, Table
-from crawl_platform.lake.views import create_views
+from crawl_platform.lake.views import ALL_VIEWS, create_views, views_named
 
 INPUTS_KEY = "crawl.inputs"
 """Commit metadata: the versions a commit's rows were computed from, as JSON."""
@@ -189,22 +189,22 @@ class Lake:
         """The row of `commits` with that id. Raises `LakeError` if there is none."""
         return find_commit(self.delta(COMMITS.name), self.path(COMMITS.name), commit_id)
 
-    def vector(self, at: int | None = None) -> tuple[dict[str, int], int | None]:
-        """(version of every table, commit it belongs to) as seen at commit `at` (default: the last).
+    def vector(
+        self, at: int | None = None, tables: Collection[str] = tuple(TABLES)
+    ) -> tuple[dict[str, int], int | None]:
+        """(version of each table, commit it belongs to) as seen at commit `at` (default: the last).
 
         Tables that the commit doesn't name, and all before the first, are at their current version.
         """
         self._card()
         row = self.latest_commit() if at is None else self.commit(at)
-        if row is None:
-            return self.versions(), None
-        named = {
-            name: version
-            for name, version in row.versions.items()
-            if name in TABLES and name != COMMITS.name and (at is not None or TABLES[name].writer == "fleet")
-        }
-        current = {name: self.version(name) for name in TABLES if name not in named}
-        return {**current, **named}, row.commit_id
+        named = {} if row is None else row.versions
+        versions: dict[str, int] = {}
+        for name in TABLES.keys() & set(tables):
+            bound = at is not None or TABLES[name].writer == "fleet"
+            pinned = name in named and name != COMMITS.name and bound
+            versions[name] = named[name] if pinned else self.version(name)
+        return versions, None if row is None else row.commit_id
 
     def connect(
         self, at: int | None = None, versions: Mapping[str, int] | None = None
@@ -213,10 +213,9 @@ class Lake:
 
         `versions` overrides single tables. The caller closes the connection.
         """
-        vector, last = self.vector(at)
         connection = open_duckdb()
         try:
-            create_views(connection, self.root, {**vector, **(versions or {})}, last)
+            self._create_views(connection, at, versions or {}, ALL_VIEWS)
         except LakeError:
             connection.close()
             raise
@@ -224,8 +223,26 @@ class Lake:
 
     def query(self, sql: str, params: Sequence[Any] | None = None, at: int | None = None) -> pa.Table:
         """Result of one statement at commit `at` (default: the last)."""
+        with open_duckdb() as connection:
+            views = views_named(connection, sql)
+            self._create_views(connection, at, {}, views)
+            try:
+                return connection.execute(sql, params).to_arrow_table()
+            except duckdb.CatalogException:
+                if views == ALL_VIEWS:
+                    raise
         with self.connect(at) as connection:
             return connection.execute(sql, params).to_arrow_table()
+
+    def _create_views(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        at: int | None,
+        versions: Mapping[str, int],
+        views: frozenset[str],
+    ) -> None:
+        vector, last = self.vector(at, views)
+        create_views(connection, self.root, {**vector, **versions}, last, views)
 
 
 @contextlib.contextmanager

@@ -15,12 +15,16 @@ SUCCESSES = "('ok', 'not_modified')"
 
 @dataclass(frozen=True)
 class View:
-    """A derived state: what a row is, and the query. `columns_of` names the table whose columns it shows."""
+    """A derived state: what a row is, and the query.
+
+    `columns_of` names the table whose columns it shows, `reads` all tables that it needs.
+    """
 
     name: str
     row: str
     sql: str
     columns_of: str
+    reads: tuple[str, ...]
 
 
 FRONTIER_NOW = View(
@@ -32,6 +36,7 @@ FRONTIER_NOW = View(
     ON f.shard = s.shard AND f.snapshot_id = s.snapshot_id
     """,
     "frontier",
+    ("frontier",),
 )
 
 LINKS_NOW = View(
@@ -45,6 +50,7 @@ LINKS_NOW = View(
     ) p ON l.src_url = p.url AND l.fetch_id = p.link_set
     """,
     "links",
+    ("links", "fetches"),
 )
 
 PAGES_NOW = View(
@@ -56,6 +62,7 @@ PAGES_NOW = View(
     ON p.url = v.url AND p.fetch_id = v.fetch_id
     """,
     "pages",
+    ("pages",),
 )
 
 HOSTS_NOW = View(
@@ -79,6 +86,7 @@ HOSTS_NOW = View(
     FROM hosts h GROUP BY host
     """,
     "hosts",
+    ("hosts",),
 )
 
 ALLOCATIONS = View(
@@ -89,28 +97,46 @@ ALLOCATIONS = View(
     WHERE window_id = (SELECT arg_max(window_id, starts_at) FROM crawl_schedule)
     """,
     "crawl_schedule",
+    ("crawl_schedule",),
 )
 
 VIEWS: dict[str, View] = {
     view.name: view for view in (FRONTIER_NOW, LINKS_NOW, PAGES_NOW, HOSTS_NOW, ALLOCATIONS)
 }
 
+ALL_VIEWS = frozenset((*TABLES, *VIEWS))
+
+
+def views_named(connection: duckdb.DuckDBPyConnection, sql: str) -> frozenset[str]:
+    """The views that `sql` needs, or all of them where that can't be told: each costs some 5 ms to create."""
+    try:
+        names = {name.lower() for name in connection.get_table_names(sql)}
+    except duckdb.Error:
+        return ALL_VIEWS
+    if not names or not names <= ALL_VIEWS:
+        return ALL_VIEWS
+    return frozenset(names).union(*(VIEWS[name].reads for name in names if name in VIEWS))
+
 
 def create_views(
-    connection: duckdb.DuckDBPyConnection, root: Path, versions: Mapping[str, int], last_commit: int | None
+    connection: duckdb.DuckDBPyConnection,
+    root: Path,
+    versions: Mapping[str, int],
+    last_commit: int | None,
+    only: frozenset[str],
 ) -> None:
-    """Create every view in `connection`, tables at `versions`, commits up to and with `last_commit`.
+    """Create the views `only` in `connection`, tables at `versions`, commits up to and with `last_commit`.
 
     Raises `LakeError` if a table can't be read at its version.
     """
     try:
-        for table in TABLES.values():
+        for table in (table for table in TABLES.values() if table.name in only):
             source = f"delta_scan({literal(str(root / table.name))}, version => {versions[table.name]})"
             sql = f"SELECT * FROM {source}"
             if table is COMMITS and last_commit is not None:
                 sql += f" WHERE commit_id <= {last_commit}"
             connection.execute(f"CREATE VIEW {table.name} AS {sql}")
-        for view in VIEWS.values():
+        for view in (view for view in VIEWS.values() if view.name in only):
             connection.execute(f"CREATE VIEW {view.name} AS {view.sql}")
     except duckdb.Error as error:
         raise LakeError(f"the lake can't be read at commit {last_commit}: {error}") from error

@@ -3,11 +3,13 @@
 from datetime import timedelta
 from typing import Any
 
+import duckdb
 import pyarrow as pa
+import pytest
 
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
-from crawl_platform.lake.views import VIEWS, document_views
+from crawl_platform.lake.views import ALL_VIEWS, VIEWS, document_views, views_named
 from tests.lake.samples import NOON, commit, row
 
 
@@ -135,6 +137,38 @@ def test_allocations_are_those_of_the_last_window(lake: Lake) -> None:
     )
 
     assert column(lake, "SELECT window_id || host FROM allocations ORDER BY 1") == ["w2a", "w2b"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "views"),
+    [
+        ("FROM fetches", {"fetches"}),
+        ('SELECT * FROM Fetches f, (FROM "hosts")', {"fetches", "hosts"}),
+        ("WITH w AS (FROM links) FROM w", {"links"}),
+        ("FROM links_now", {"links_now", "links", "fetches"}),
+        ("DESCRIBE pages_now", {"pages_now", "pages"}),
+        ("SHOW TABLES", ALL_VIEWS),
+        ("FROM nowhere", ALL_VIEWS),
+        ("not SQL", ALL_VIEWS),
+    ],
+)
+def test_a_query_is_given_the_views_it_names(sql: str, views: set[str]) -> None:
+    assert views_named(duckdb.connect(), sql) == views
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_declares_all_that_it_reads(lake: Lake, name: str) -> None:
+    """A missing name would be an error: only the declared tables are there."""
+    named = views_named(duckdb.connect(), f"FROM {name}")
+
+    assert named < ALL_VIEWS
+    assert lake.query(f"FROM {name}").num_rows == 0
+
+
+def test_a_table_that_only_a_string_names_is_found_too(lake: Lake) -> None:
+    sql = "SELECT (SELECT count(*) FROM query('FROM links')) AS n FROM (SELECT count(*) FROM hosts)"
+
+    assert column(lake, sql) == [0]
 
 
 def test_a_view_has_the_columns_and_docs_of_its_table(lake: Lake) -> None:
