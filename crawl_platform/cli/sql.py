@@ -17,7 +17,7 @@ from crawl_platform import settings
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.rows import BATCH_ROWS, print_table, write_csv, write_json
 from crawl_platform.cli.shell import Shell
-from crawl_platform.errors import PlatformError, QueryError
+from crawl_platform.errors import ConfigurationError, PlatformError, QueryError
 from crawl_platform.lake.catalog import CATALOG_NAME, install_extension, write_catalog
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.readonly import explain_error, read_only_statements
@@ -28,7 +28,7 @@ HISTORY_NAME = ".sql_history"
 TERMINAL_ROWS = 100
 
 
-class BadSql(click.ClickException):
+class WrongUse(click.ClickException):
     exit_code = 2
 
 
@@ -59,8 +59,8 @@ def sql_command(
         else:
             with Session(lake, at, format_ or "table") as session:
                 session.run(sys.stdin.read() if query is None else query)
-    except QueryError as error:
-        raise BadSql(str(error)) from error
+    except (QueryError, ConfigurationError) as error:
+        raise WrongUse(str(error)) from error
     except PlatformError as error:
         raise click.ClickException(str(error)) from error
 

