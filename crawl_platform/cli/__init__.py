@@ -1,0 +1,54 @@
+"""The `crawl` command. One file per kind of work; every error that is ours is one line that says what to do."""
+
+import click
+
+from crawl_platform import __version__
+from crawl_platform.cli.demo import demo
+from crawl_platform.cli.doctor import doctor
+from crawl_platform.cli.explain import explain
+from crawl_platform.cli.run import down, up
+from crawl_platform.cli.size import size
+from crawl_platform.cli.sql import sql_command
+from crawl_platform.cli.status import status, top
+from crawl_platform.cli.steer import exclude, pause, promote, promotions, recrawl, resume, seed
+from crawl_platform.errors import ConfigurationError, PlatformError
+
+
+class WrongSetting(click.ClickException):
+    exit_code = 2
+
+
+class CrawlGroup(click.Group):
+    """Commands in the order of a crawl's life; platform errors become one line and an exit status."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except ConfigurationError as error:
+            raise WrongSetting(str(error)) from error
+        except PlatformError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(
+    cls=CrawlGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="crawl")
+def main() -> None:
+    """Run, see, query and steer a polite web crawl.
+
+    First steps: `crawl demo` shows the whole loop on a synthetic web. `crawl up --seeds FILE --contact MAIL`
+    crawls the real one; `crawl status`, `crawl top` and `crawl sql` show what it does.
+
+    Shell completion: eval "$(_CRAWL_COMPLETE=bash_source crawl)" (or zsh_source, fish_source).
+    """
+
+
+for _command in (
+    up, down, status, top, seed, promote, promotions, exclude, recrawl, pause, resume, explain, sql_command,
+    size, demo, doctor,
+):  # fmt: skip
+    main.add_command(_command)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
+import msgspec
 import uvloop
 
 from crawl_platform import settings as settings_module
@@ -24,7 +25,7 @@ from crawl_platform.fleet.cell import Cell
 from crawl_platform.fleet.committing import CommitterProcess
 from crawl_platform.fleet.exchange import Endpoint, Exchange
 from crawl_platform.fleet.shards import claim_shards
-from crawl_platform.fleet.supervisor import EXIT_REFUSES, Supervisor
+from crawl_platform.fleet.supervisor import EXIT_REFUSES, Companion, Supervisor
 from crawl_platform.frontier.rocks import RocksKV
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Settings
@@ -147,12 +148,14 @@ def committer(home: Path, fault: str) -> None:
 @main.command()
 @click.option("--home", required=True, type=click.Path(path_type=Path))
 @click.option("--fault", multiple=True, help="tests only: process=point:nth")
-def supervisor(home: Path, fault: tuple[str, ...]) -> None:
+@click.option("--companion", multiple=True, help="JSON of a process that lives and dies with the fleet")
+def supervisor(home: Path, fault: tuple[str, ...], companion: tuple[str, ...]) -> None:
     """Start the fleet's processes and keep them running."""
     settings = settings_module.load(home)
     _log_to(settings, "supervisor")
     faults = dict(item.split("=", 1) for item in fault)
-    _run(Supervisor(settings, SystemClock(), faults).run, "supervisor")
+    companions = [msgspec.json.decode(text, type=Companion) for text in companion]
+    _run(Supervisor(settings, SystemClock(), faults, companions).run, "supervisor")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ again, and the store knows everything that was committed.
 import asyncio
 import logging
 import os
+import shutil
 from collections.abc import Coroutine
 from typing import Any
 
@@ -45,6 +46,7 @@ TICK = 0.05
 HEARTBEAT = 2.0
 FENCE_MARGIN = 2.0
 FORGET_IDLE = 10.0
+DISK_EVERY = 3.0
 STARVING_IDLE = 0.5
 """A cell that has nothing to claim for this long (seconds) closes its epoch early."""
 
@@ -108,6 +110,8 @@ class Cell:
         self._paused = False
         self._policies: dict[str, HostPolicy] = {}
         self._spool_full = False
+        self._disk_is_low = False
+        self._disk_seen_at = -DISK_EVERY
         self._contact_at = clock.boottime()
 
     def _series(self, name: str, faults: Faults) -> Series:
@@ -217,7 +221,18 @@ class Cell:
         if full and not self._spool_full:
             log.warning("the spool is full: the lake confirms nothing, no more pages are claimed")
         self._spool_full = full
-        return full or bool(self._bulk.blocked or self._fast.blocked)
+        return full or bool(self._bulk.blocked or self._fast.blocked) or self._disk_low()
+
+    def _disk_low(self) -> bool:
+        """Less free space than the reserve: looked at every few seconds."""
+        boot = self._clock.boottime()
+        if boot - self._disk_seen_at >= DISK_EVERY:
+            self._disk_seen_at = boot
+            low = shutil.disk_usage(self._settings.root).free < self._settings.fleet.min_free_disk
+            if low and not self._disk_is_low:
+                log.warning("less than fleet.min_free_disk is free: no more pages are claimed")
+            self._disk_is_low = low
+        return self._disk_is_low
 
     def _start(self, lease: Lease | RobotsLease) -> None:
         task = asyncio.create_task(self._worker.run(lease))

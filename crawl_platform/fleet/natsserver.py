@@ -63,8 +63,11 @@ def start(config: Path, output: Path) -> subprocess.Popen[bytes]:
     return spawn([str(binary()), "--config", str(config)], output)
 
 
-def spawn(command: list[str], output: Path) -> subprocess.Popen[bytes]:
-    """A child with default signals, its own session, and its raw output in a file (what logging misses)."""
+def spawn(command: list[str], output: Path, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """A child with default signals, its own session, and its raw output in a file (what logging misses).
+
+    `env` is added to our own environment.
+    """
     output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("wb") as file:
         return subprocess.Popen(
@@ -72,6 +75,7 @@ def spawn(command: list[str], output: Path) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
+            env={**os.environ, **(env or {})},
             start_new_session=True,
             preexec_fn=die_with_parent,
         )

@@ -54,6 +54,14 @@ class FleetStatus(msgspec.Struct):
     children: list[ChildStatus]
 
 
+class Companion(msgspec.Struct, frozen=True):
+    """A command to keep running beside the fleet; `env` is added to the supervisor's own."""
+
+    name: str
+    command: list[str]
+    env: dict[str, str] = {}
+
+
 @dataclass(slots=True)
 class Child:
     name: str
@@ -78,6 +86,8 @@ class Supervisor:
     clock: Clock
     faults: dict[str, str] = field(default_factory=dict)
     """Tests only: process name → fault point, for its first start."""
+    companions: list["Companion"] = field(default_factory=list)
+    """Processes that live and die with the fleet but are not part of it (Dagster)."""
 
     def __post_init__(self) -> None:
         self._children: list[Child] = []
@@ -96,6 +106,8 @@ class Supervisor:
             self._add("committer", "committer")
             for name in self.cell_names():
                 self._add(name, "cell", "--name", name)
+            for companion in self.companions:
+                self._accompany(companion)
             self._write_status("running")
             while not stop.is_set():
                 self._look_after_children()
@@ -162,6 +174,15 @@ class Supervisor:
 
         self._start(Child(name, start))
 
+    def _accompany(self, companion: Companion) -> None:
+        output = self._home / "logs" / f"{companion.name}.out"
+        self._start(
+            Child(
+                companion.name,
+                lambda: natsserver.spawn(companion.command, output, companion.env),
+            )
+        )
+
     def _start(self, child: Child) -> None:
         child.process = child.start()
         child.started_at = self.clock.boottime()
@@ -190,12 +211,12 @@ class Supervisor:
         log.error("%s ended with status %d; starting it again in %.1f s", child.name, code, child.pause)
 
     def _stop_all(self) -> None:
-        """Cells first (they commit what they have), then the committer, NATS last."""
-        cells = [c for c in self._children if c.name.startswith("cell")]
+        """Cells first (they commit what they have) with the companions, then the committer, NATS last."""
+        cells = [c for c in self._children if c.name not in ("committer", "nats")]
         committer = [c for c in self._children if c.name == "committer"]
-        rest = [c for c in self._children if c.name == "nats"]
+        nats = [c for c in self._children if c.name == "nats"]
         time_left = STOP_PATIENCE
-        for group in (cells, committer, rest):
+        for group in (cells, committer, nats):
             time_left -= self._stop([c.process for c in group if c.process is not None], time_left)
 
     def _stop(self, processes: list[subprocess.Popen[bytes]], patience: float) -> float:

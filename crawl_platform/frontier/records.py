@@ -92,6 +92,8 @@ def encode(record: UrlRecord | HostRecord | RobotsRecord) -> bytes:
 
 def decode(data: bytes, type_: type[R]) -> R:
     """Raises `StateError` for a version this program doesn't know, or damage."""
+    if not data:
+        raise StateError(f"damaged {type_.__name__}: it is empty")
     if data[:1] != VERSION:
         raise StateError(
             f"state record of version {data[0]} found, this program knows {VERSION[0]}: run the newer release"

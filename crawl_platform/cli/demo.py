@@ -1,0 +1,339 @@
+"""`crawl demo`: the whole loop on a synthetic web, as it happens.
+
+Nothing is arranged for one web: the demo starts web, fleet and Dagster, and then only watches the lake and
+says when each step of the loop has really been seen there. At the end it reads the *server's* log.
+"""
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from crawl_platform import settings as settings_module
+from crawl_platform.cli.crawl import Crawl
+from crawl_platform.cli.run import companions, start_supervisor, stop_supervisor, wait_until_running
+from crawl_platform.errors import ConfigurationError, ExchangeError
+from crawl_platform.settings import Commit, Fetch, Identity, Orchestration, Politeness, Refresh, Settings
+from crawl_platform.simulation.log import Entry
+from crawl_platform.simulation.running import Ready, launch
+from crawl_platform.simulation.verdict import forbidden, overlaps, read_log, short_gaps
+
+MARKER = "this-is-a-demo"
+DELAY = 0.5
+LOOK_EVERY = 0.5
+PROGRESS_EVERY = 15.0
+FASTLANE_PROMISE = 5.0
+
+
+@click.command()
+@click.option("--web-seed", type=int, default=1, show_default=True, help="Which synthetic web to crawl.")
+@click.option(
+    "--for",
+    "seconds",
+    type=float,
+    help="End after this many seconds of crawling, status 0 only if the whole loop was seen.",
+)
+@click.option(
+    "--port", type=int, default=3000, show_default=True, help="Port of the Dagster UI on 127.0.0.1."
+)
+@click.option(
+    "--home",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(".crawl/demo"),
+    show_default=True,
+    help="Folder of the demo; emptied at the start.",
+)
+def demo(web_seed: int, seconds: float | None, port: int, home: Path) -> None:
+    """Crawl a synthetic web on this machine, with Dagster, and say what happens.
+
+    Shows pages fetched, hosts found on the horizon, the first promotion and its evidence, the promoted
+    host's first page, a fastlane recrawl and a schedule window, all within three minutes. Runs until
+    Ctrl-C; nothing leaves the loopback interface.
+    """
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    _empty(home)
+    _require_free(port)
+    web_log = home / "web.jsonl"
+    arguments = ("synthetic", "--seed", str(web_seed))
+    click.echo(f"starting a synthetic web (--web-seed {web_seed}), a fleet and Dagster …")
+    with launch(arguments, web_log, ca_file=home / "web-ca.pem") as web:
+        settings = _settings(home, web.ready, port)
+        settings_module.save(settings)
+        with _fleet(settings):
+            show = Show(settings, web.ready)
+            try:
+                Crawl(settings).fleet.seed(web.ready.seeds, reason="the synthetic web's trusted hosts")
+                show.run(seconds)
+            except KeyboardInterrupt:
+                click.echo("")
+            show.summary(running=True)
+            click.echo("stopping …")
+    clean = show.verdict(read_log(web_log))
+    if seconds is not None and not (show.complete and clean):
+        raise SystemExit(1)
+
+
+def _as_interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _empty(home: Path) -> None:
+    """Start afresh, but never remove a folder that a demo has not made."""
+    if home.exists() and any(home.iterdir()):
+        if not (home / MARKER).exists():
+            raise ConfigurationError(f"{home} is not a demo's folder: name an empty one with --home")
+        shutil.rmtree(home)
+    home.mkdir(parents=True, exist_ok=True)
+    (home / MARKER).touch()
+
+
+def _require_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ConfigurationError(f"port {port} is in use: choose another with --port") from error
+
+
+def _settings(home: Path, web: Ready, port: int) -> Settings:
+    """Embedded defaults, with the paces of a web that changes in seconds."""
+    return Settings(
+        home=str(home.resolve()),
+        identity=Identity(agent="crawl-platform-demo", contact="https://example.org/crawl-platform-demo"),
+        politeness=Politeness(host_delay=DELAY, address_delay=DELAY, robots_retry=30.0, backoff_first=2.0),
+        fetch=Fetch(
+            nameservers=(web.nameserver,),
+            allow_networks=("127.0.0.0/8",),
+            ca_file=web.ca_file,
+            read_timeout=10.0,
+            total_timeout=20.0,
+            slots=64,
+        ),
+        refresh=Refresh(interval_min=2.0, interval_max=3600.0, prior_rate=1440.0),
+        commit=Commit(epoch_seconds=2.0, stats_seconds=5.0, snapshot_seconds=20.0),
+        orchestration=Orchestration(profile="demo", port=port, window_seconds=30.0),
+    )
+
+
+@contextmanager
+def _fleet(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+    process = start_supervisor(settings, companions(settings))
+    try:
+        wait_until_running(settings, process)
+        yield process
+    finally:
+        stop_supervisor(process)
+
+
+@dataclass
+class Show:
+    """Watches the lake and tells each milestone once, when it is really there."""
+
+    settings: Settings
+    web: Ready
+    seen: dict[str, float] = field(default_factory=dict)
+    fastlane: list[float] = field(default_factory=list)
+    _pending: tuple[str, float] | None = None
+    _asked_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._crawl = Crawl(self.settings)
+        self._started = time.monotonic()
+        self._milestones: dict[str, Callable[[], str | None]] = {
+            "pages": self._pages,
+            "horizon": self._horizon,
+            "dagster": self._dagster,
+            "promotion": self._promotion,
+            "promoted_page": self._promoted_page,
+            "fastlane": self._fastlane,
+            "window": self._window,
+        }
+
+    @property
+    def complete(self) -> bool:
+        return len(self.seen) == len(self._milestones)
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+    def say(self, text: str) -> None:
+        click.echo(f"[{self.elapsed:4.0f} s] {text}")
+
+    def run(self, seconds: float | None) -> None:
+        next_progress = PROGRESS_EVERY
+        while seconds is None or self.elapsed < seconds:
+            time.sleep(LOOK_EVERY)
+            for name, look in self._milestones.items():
+                if name not in self.seen or name == "fastlane":
+                    self._look(name, look)
+            if self.elapsed >= next_progress:
+                next_progress += PROGRESS_EVERY
+                self.say(self._progress())
+
+    def _look(self, name: str, look: Callable[[], str | None]) -> None:
+        try:
+            told = look()
+        except ExchangeError as error:
+            self.say(f"the fleet does not answer: {error}")
+            return
+        if told is not None and name not in self.seen:
+            self.seen[name] = self.elapsed
+            self.say(told)
+            if self.complete:
+                self.say("the whole loop has been seen")
+
+    def _one(self, sql: str, *parameters: Any) -> dict[str, Any] | None:
+        rows = self._crawl.lake.query(sql, list(parameters)).to_pylist()
+        return rows[0] if rows else None
+
+    def _pages(self) -> str | None:
+        row = self._one(
+            "SELECT count(*) AS pages, count(DISTINCT host) AS hosts FROM fetches "
+            "WHERE kind = 'page' AND outcome = 'ok'"
+        )
+        return f"{row['pages']} pages fetched from {row['hosts']} hosts" if row and row["pages"] else None
+
+    def _horizon(self) -> str | None:
+        row = self._one(HORIZON)
+        if not row or not row["hosts"]:
+            return None
+        return f"{row['hosts']} hosts discovered on the horizon (linked, never fetched), for example {row['example']}"
+
+    def _dagster(self) -> str | None:
+        url = f"http://127.0.0.1:{self.settings.orchestration.port}"
+        try:
+            with urllib.request.urlopen(f"{url}/server_info", timeout=1):
+                return f"Dagster is up: {url}"
+        except (urllib.error.URLError, OSError):
+            return None
+
+    def _promotion(self) -> str | None:
+        row = self._one("SELECT * FROM promotions ORDER BY at, position LIMIT 1")
+        if row is None:
+            return None
+        return (
+            f"Dagster has promoted {row['host']}: {row['reason']}\n"
+            f"         trust {row['trust']:.2e}, spam mass {row['spam_mass']:.2f}, decision {row['decision_id'][:12]} "
+            f"from table versions {dict(row['input_versions'])}"
+        )
+
+    def _promoted_page(self) -> str | None:
+        row = self._one(
+            "SELECT f.url, f.status FROM fetches f JOIN promotions p USING (host) "
+            "WHERE f.kind = 'page' AND f.outcome = 'ok' ORDER BY f.started_at LIMIT 1"
+        )
+        return f"first page fetched from a promoted host: {row['url']} ({row['status']})" if row else None
+
+    def _fastlane(self) -> str | None:
+        """Ask for a recrawl now and then, and time it from acceptance to visibility in the lake."""
+        if self._pending is not None:
+            request_id, accepted = self._pending
+            row = self._one("SELECT url, outcome FROM fetches WHERE request_id = $1", request_id)
+            took = time.monotonic() - accepted
+            if row is None:
+                if took > 30:
+                    self._pending = None
+                return None
+            self._pending = None
+            self.fastlane.append(took)
+            if took <= FASTLANE_PROMISE:
+                return (
+                    f"fastlane: {row['url']} fetched again and in the lake {took:.1f} s after it was accepted"
+                )
+            return None
+        if "pages" in self.seen and self.elapsed - self._asked_at > 12.0:
+            self._asked_at = self.elapsed
+            self._ask()
+        return None
+
+    def _ask(self) -> None:
+        row = self._one(RECRAWL_CANDIDATE)
+        if row is not None:
+            request_id = f"demo-{len(self.fastlane)}-{self.elapsed:.0f}"
+            self._crawl.fleet.recrawl(row["url"], request_id=request_id)
+            self._pending = (request_id, time.monotonic())
+
+    def _window(self) -> str | None:
+        row = self._one(WINDOW)
+        if row is None:
+            return None
+        return (
+            f"schedule window {row['window_id']} applied: {row['hosts']} hosts share {row['fetches']} fetches; "
+            f"{row['done']} made under it so far"
+        )
+
+    def _progress(self) -> str:
+        row = self._one(PROGRESS) or {}
+        return (
+            f"… {row['pages']:,} pages, {row['hosts']} hosts crawled, {row['refetched']:,} revisits of which "
+            f"{row['changed']:,} found a change, {row['promoted']} promotions"
+        )
+
+    def summary(self, *, running: bool) -> None:
+        """What was seen, and what to open and query."""
+        for name in self._milestones:
+            if name not in self.seen:
+                self.say(f"NOT seen: {name}")
+        if self.fastlane:
+            self.say(f"fastlane latencies: {', '.join(f'{took:.1f}' for took in self.fastlane)} s")
+        home = self.settings.root
+        shown = home.relative_to(Path.cwd()) if home.is_relative_to(Path.cwd()) else home
+        click.echo(
+            f"""
+What to look at next (the lake stays after the demo):
+  .venv/bin/crawl sql --home {shown} "SELECT outcome, count(*) FROM fetches GROUP BY ALL ORDER BY 2 DESC"
+  .venv/bin/crawl sql --home {shown} --tables
+  .venv/bin/crawl promotions --home {shown}
+  .venv/bin/crawl explain --home {shown} {self.web.seeds[0]}"""
+        )
+
+    def verdict(self, log: list[Entry]) -> bool:
+        """Politeness as the server saw it; True if nothing is wrong."""
+        truth = self.web.web()
+        seeds = {row["host"] for row in self._crawl.lake.query(SEEDED).to_pylist()}
+        wrong = {
+            "requests that overlapped": len(overlaps(log)) + len(overlaps(log, by="address")),
+            "gaps under the delay": len(short_gaps(log, DELAY)) + len(short_gaps(log, DELAY, by="address")),
+            "paths that robots forbids": len(forbidden(log, truth)),
+            "hosts outside the seed": len({request.host for request in log} - seeds),
+        }
+        click.echo(
+            f"the server's log: {len(log):,} requests; "
+            + ", ".join(f"{n} {what}" for what, n in wrong.items())
+        )
+        return not any(wrong.values())
+
+
+HORIZON = """
+    WITH seed AS (SELECT host FROM hosts_now WHERE state = 'seed')
+    SELECT count(DISTINCT dst_host) AS hosts, min(dst_host) AS example
+    FROM links WHERE dst_host NOT IN (SELECT host FROM seed)
+"""
+RECRAWL_CANDIDATE = """
+    SELECT url FROM fetches WHERE kind = 'page' AND outcome = 'ok' AND request_id IS NULL AND duration_ms < 500
+    ORDER BY hash(url), started_at DESC LIMIT 1
+"""
+WINDOW = """
+    WITH used AS (SELECT window_id, count(*) AS done FROM fetches WHERE window_id IS NOT NULL GROUP BY 1)
+    SELECT s.window_id, count(*) AS hosts, sum(s.fetches)::BIGINT AS fetches, any_value(used.done) AS done
+    FROM crawl_schedule s JOIN used USING (window_id) GROUP BY 1 ORDER BY 1 LIMIT 1
+"""
+PROGRESS = """
+    SELECT count(*) FILTER (outcome IN ('ok', 'not_modified')) AS pages, count(DISTINCT host) AS hosts,
+           count(changed) AS refetched, count(*) FILTER (changed) AS changed,
+           (SELECT count(*) FROM promotions) AS promoted
+    FROM fetches WHERE kind = 'page'
+"""
+SEEDED = "SELECT DISTINCT host FROM hosts WHERE event IN ('seeded', 'promoted')"

@@ -1,0 +1,211 @@
+"""`crawl up` and `crawl down`: start and stop a fleet, with Dagster beside it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+import msgspec
+
+from crawl_platform import settings as settings_module
+from crawl_platform.cli.crawl import Crawl
+from crawl_platform.cli.options import home_option
+from crawl_platform.errors import ConfigurationError, PlatformError
+from crawl_platform.fleet.supervisor import Companion, FleetStatus, is_running, read_status
+from crawl_platform.settings import Settings
+from resources.instance import dagster_command
+
+START_PATIENCE = 30.0
+STOP_PATIENCE = 15.0
+
+
+@click.command()
+@click.option(
+    "--seeds",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Hosts or URLs to start from, one a line; # starts a comment.",
+)
+@click.option("--contact", metavar="MAIL", help="Mail or URL that site owners can write to (required once).")
+@click.option("--agent", metavar="NAME", help="Product name in the user agent.")
+@click.option("--cells", type=click.IntRange(1), help="Fetch processes.")
+@click.option(
+    "--delay",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Least time between two requests to a host or address.",
+)
+@click.option(
+    "--dagster/--no-dagster", default=True, show_default=True, help="Run the Dagster UI and daemon too."
+)
+@click.option("--port", type=int, help="Port of the Dagster UI on 127.0.0.1.")
+@click.option("--detach", "-d", is_flag=True, help="Return once the fleet runs; `crawl down` stops it.")
+@home_option
+def up(
+    seeds: Path | None, contact: str | None, agent: str | None, cells: int | None, delay: float | None,
+    dagster: bool, port: int | None, detach: bool, home: Path,
+) -> None:  # fmt: skip
+    """Start the crawl at --home (created if need be) and keep it running until Ctrl-C.
+
+    Options are kept in HOME/crawl.toml, so the next `crawl up` needs none. The crawl goes on where it
+    stopped. It fetches only the hosts of FILE and those that are promoted later, obeys robots.txt, and
+    waits at least --delay seconds between two requests to one host.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    settings = _configure(settings_module.load(home), contact, agent, cells, delay, port)
+    settings.require_contact()
+    urls = _read_seeds(seeds) if seeds else []
+    if not urls and not Crawl(settings).lake.exists():
+        raise ConfigurationError(
+            "a new crawl needs --seeds FILE: the hosts or URLs to start from, one a line"
+        )
+    if is_running(settings.root):
+        raise ConfigurationError(f"a fleet is already running at {home}: `crawl down --home {home}` stops it")
+    settings_module.save(settings)
+    process = start_supervisor(settings, companions(settings) if dagster else [])
+    wait_until_running(settings, process)
+    if urls:
+        count = Crawl(settings).fleet.seed(urls)
+        click.echo(f"{count} seed hosts handed to the fleet")
+    _say_running(settings, dagster)
+    if not detach:
+        follow(settings, process)
+
+
+@click.command()
+@home_option
+def down(home: Path) -> None:
+    """Stop the fleet: requests in flight land, everything is committed, nothing is lost."""
+    status = read_status(home)
+    if status is None or not is_running(home):
+        click.echo(f"no fleet is running at {home}")
+        return
+    os.kill(status.pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_PATIENCE
+    while is_running(home):
+        if time.monotonic() > deadline:
+            raise PlatformError(f"the fleet (pid {status.pid}) has not stopped within {STOP_PATIENCE:.0f} s")
+        time.sleep(0.1)
+    click.echo("stopped")
+
+
+def _configure(
+    settings: Settings,
+    contact: str | None,
+    agent: str | None,
+    cells: int | None,
+    delay: float | None,
+    port: int | None,
+) -> Settings:
+    replace = msgspec.structs.replace
+    if contact is not None:
+        settings = replace(settings, identity=replace(settings.identity, contact=contact))
+    if agent is not None:
+        settings = replace(settings, identity=replace(settings.identity, agent=agent))
+    if cells is not None:
+        settings = replace(settings, fleet=replace(settings.fleet, cells=cells))
+    if delay is not None:
+        politeness = replace(settings.politeness, host_delay=delay, address_delay=delay)
+        settings = replace(settings, politeness=politeness)
+    if port is not None:
+        settings = replace(settings, orchestration=replace(settings.orchestration, port=port))
+    settings.validate()
+    return settings
+
+
+def _read_seeds(path: Path) -> list[str]:
+    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
+    urls = [line for line in lines if line]
+    if not urls:
+        raise ConfigurationError(f"{path} names no host: write one host or URL a line")
+    return urls
+
+
+def companions(settings: Settings) -> list[Companion]:
+    """Dagster, to run beside the fleet."""
+    command, env = dagster_command(settings, settings.orchestration.port)
+    return [Companion("dagster", command, env)]
+
+
+def start_supervisor(settings: Settings, beside: Iterable[Companion]) -> subprocess.Popen[bytes]:
+    """The supervisor in a session of its own: Ctrl-C reaches us, and we stop it in order."""
+    command = [sys.executable, "-m", "crawl_platform.fleet", "supervisor", "--home", str(settings.root)]
+    for companion in beside:
+        command += ["--companion", msgspec.json.encode(companion).decode()]
+    logs = settings.root / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    with (logs / "supervisor.out").open("wb") as output:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+
+
+def wait_until_running(settings: Settings, process: subprocess.Popen[bytes]) -> FleetStatus:
+    """Wait for the fleet's first sign of life. Raises `PlatformError` with the log's last line if it ends."""
+    deadline = time.monotonic() + START_PATIENCE
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise PlatformError(
+                f"the fleet did not start: {_last_line(settings.root / 'logs' / 'supervisor.log')}"
+            )
+        status = read_status(settings.root)
+        if status is not None and status.pid == process.pid and status.state == "running":
+            return status
+        time.sleep(0.05)
+    raise PlatformError(
+        f"the fleet did not start within {START_PATIENCE:.0f} s: see {settings.root / 'logs'}"
+    )
+
+
+def _last_line(path: Path) -> str:
+    lines = path.read_text().splitlines() if path.exists() else []
+    return lines[-1] if lines else f"{path} is empty"
+
+
+def _say_running(settings: Settings, dagster: bool) -> None:
+    home = settings.root
+    click.echo(f"the crawl runs at {home}")
+    if dagster:
+        click.echo(f"  Dagster:  http://127.0.0.1:{settings.orchestration.port} (up in about 20 s)")
+    click.echo(f"  Look:     crawl status --home {home}    crawl top --home {home}")
+    click.echo(f'  Query:    crawl sql --home {home} "SELECT outcome, count(*) FROM fetches GROUP BY ALL"')
+
+
+def follow(settings: Settings, process: subprocess.Popen[bytes]) -> None:
+    """Print progress until Ctrl-C, then stop the fleet."""
+    click.echo("Ctrl-C stops it")
+    try:
+        while process.poll() is None:
+            time.sleep(5)
+            click.echo(progress_line(settings))
+        raise PlatformError(f"the fleet has ended: {_last_line(settings.root / 'logs' / 'supervisor.log')}")
+    except KeyboardInterrupt:
+        click.echo("stopping …")
+        stop_supervisor(process)
+        click.echo("stopped")
+
+
+def progress_line(settings: Settings) -> str:
+    beats = Crawl(settings).fleet.heartbeats()
+    total = {
+        key: sum(beat.report.get(key, 0) for beat in beats)
+        for key in ("pages", "errors", "rate", "known_urls")
+    }
+    return (
+        f"{total['pages']:,.0f} pages, {total['errors']:,.0f} errors since start, {total['rate']:.1f} fetches/s, "
+        f"{total['known_urls']:,.0f} URLs known"
+    )
+
+
+def stop_supervisor(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM and wait; SIGKILL (its children follow it) only if it does not listen."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,164 @@
+"""`crawl status` and `crawl top`: what the fleet does now."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from crawl_platform.cli.crawl import Crawl
+from crawl_platform.cli.options import home_option
+from crawl_platform.cli.output import bytes_text, json_option, print_json, print_rows, show
+from crawl_platform.clock import SystemClock, as_datetime
+from crawl_platform.errors import ExchangeError
+from crawl_platform.fleet.messages import Heartbeat
+from crawl_platform.fleet.supervisor import FleetStatus, is_running, read_status
+
+RECENT = """
+    SELECT outcome, count(*) AS fetches, round(avg(duration_ms)) AS ms, sum(wire_bytes) AS bytes
+    FROM fetches WHERE started_at > now() - INTERVAL 1 MINUTE GROUP BY ALL ORDER BY fetches DESC LIMIT 12
+"""
+STALE = 10.0
+"""Seconds without a heartbeat after which a cell is called silent."""
+
+
+@click.command()
+@json_option
+@home_option
+def status(as_json: bool, home: Path) -> None:
+    """Say whether the fleet runs, how its processes are, and how far the lake is.
+
+    Exit status 0: all well; 1: something is not running as it should.
+    """
+    crawl = Crawl.at(home)
+    report = _report(crawl)
+    if as_json:
+        print_json(report)
+    else:
+        _print_report(report)
+    if not report["well"]:
+        raise SystemExit(1)
+
+
+def _report(crawl: Crawl) -> dict[str, Any]:
+    fleet = read_status(crawl.home)
+    running = is_running(crawl.home)
+    beats = _beats(crawl) if running else []
+    commit = crawl.lake.latest_commit()
+    children = fleet.children if fleet is not None and running else []
+    silent = [beat.cell for beat in beats if SystemClock().now() - beat.at > STALE]
+    well = running and all(child.state == "running" for child in children) and not silent
+    return {
+        "home": str(crawl.home),
+        "state": _state(fleet, running),
+        "well": well,
+        "processes": [
+            {"name": c.name, "pid": c.pid, "state": c.state, "restarts": c.restarts, "detail": c.detail}
+            for c in children
+        ],
+        "cells": [
+            {"cell": b.cell, "silent": b.cell in silent, "last_heartbeat": as_datetime(b.at), **b.report}
+            for b in beats
+        ],
+        "commit": None if commit is None else {"commit_id": commit.commit_id, "at": commit.at},
+        "dagster": f"http://127.0.0.1:{crawl.settings.orchestration.port}"
+        if any(c.name == "dagster" for c in children)
+        else None,
+    }
+
+
+def _state(fleet: FleetStatus | None, running: bool) -> str:
+    if running and fleet is not None:
+        return fleet.state
+    return "stopped" if fleet is None or fleet.state == "stopped" else "died"
+
+
+def _beats(crawl: Crawl) -> list[Heartbeat]:
+    try:
+        return sorted(crawl.fleet.heartbeats(), key=lambda beat: beat.cell)
+    except ExchangeError as error:
+        click.echo(f"the cells can't be asked: {error}", err=True)
+        return []
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    click.echo(f"{report['home']}: {report['state']}")
+    if report["state"] == "died":
+        click.echo("  the fleet ended without being stopped: `crawl up` goes on where it was")
+    columns = {"name": "process", "state": "state", "pid": "pid", "restarts": "restarts", "detail": ""}
+    if report["processes"]:
+        print_rows(report["processes"], columns, "")
+    cells = {"cell": "cell", "pages": "pages", "errors": "errors", "rate": "fetches/s", "in_flight": "in flight",
+             "known_urls": "URLs known", "hosts": "hosts"}  # fmt: skip
+    if report["cells"]:
+        click.echo("")
+        print_rows(report["cells"], cells, "")
+    commit = report["commit"]
+    click.echo("")
+    click.echo(
+        f"lake: commit {commit['commit_id']} at {show(commit['at'])}"
+        if commit
+        else "lake: nothing committed yet"
+    )
+    if report["dagster"]:
+        click.echo(f"dagster: {report['dagster']}")
+
+
+@click.command()
+@click.option(
+    "--every", type=click.FloatRange(0.5), default=2.0, show_default=True, help="Seconds between updates."
+)
+@click.option("--once", is_flag=True, help="Print one picture and end.")
+@json_option
+@home_option
+def top(every: float, once: bool, as_json: bool, home: Path) -> None:
+    """Watch the crawl live: cells, rates, outcomes of the last minute, the hosts that are busiest."""
+    crawl = Crawl.at(home)
+    if as_json:
+        recent = crawl.lake.query(RECENT).to_pylist()
+        print_json(
+            {"cells": [beat.report | {"cell": beat.cell} for beat in _beats(crawl)], "last_minute": recent}
+        )
+        return
+    with Live(_picture(crawl), auto_refresh=False, screen=not once) as live:
+        while not once:
+            try:
+                time.sleep(every)
+                live.update(_picture(crawl), refresh=True)
+            except KeyboardInterrupt:
+                return
+
+
+def _picture(crawl: Crawl) -> Group:
+    beats = _beats(crawl)
+    total: dict[str, float] = {}
+    for beat in beats:
+        for key, value in beat.report.items():
+            total[key] = total.get(key, 0) + value
+    head = Text.from_markup(
+        f"[bold]{total.get('rate', 0):.1f}[/] fetches/s   [bold]{total.get('pages', 0):,.0f}[/] pages   "
+        f"[bold]{total.get('errors', 0):,.0f}[/] errors   [bold]{total.get('known_urls', 0):,.0f}[/] URLs known   "
+        f"{bytes_text(total.get('bytes', 0))} read"
+    )
+    cells = Table(title="cells", title_justify="left", box=None, pad_edge=False)
+    for heading in ("cell", "fetches/s", "in flight", "pages", "errors", "hosts"):
+        cells.add_column(heading, justify="left" if heading == "cell" else "right")
+    for beat in beats:
+        r = beat.report
+        cells.add_row(
+            beat.cell,
+            f"{r.get('rate', 0):.1f}",
+            *(f"{r.get(k, 0):,.0f}" for k in ("in_flight", "pages", "errors", "hosts")),
+        )
+    recent = Table(title="outcomes of the last minute", title_justify="left", box=None, pad_edge=False)
+    for heading in ("outcome", "fetches", "ms", "bytes"):
+        recent.add_column(heading, justify="left" if heading == "outcome" else "right")
+    for row in crawl.lake.query(RECENT).to_pylist():
+        recent.add_row(
+            row["outcome"], show(row["fetches"]), show(row["ms"]), bytes_text(float(row["bytes"] or 0))
+        )
+    return Group(head, Text(""), cells, Text(""), recent)

@@ -1,0 +1,208 @@
+"""Commands that steer a running crawl: seed, promote, exclude, recrawl, pause, resume; and what was promoted.
+
+Each request is a row of `requests` (who asked, when, why) and takes effect through the exchange at once.
+"""
+
+import getpass
+import uuid
+from pathlib import Path
+from typing import TextIO
+
+import click
+import pyarrow as pa
+
+from crawl_platform.cli.crawl import Crawl
+from crawl_platform.cli.options import home_option
+from crawl_platform.cli.output import json_option, print_json, print_rows
+from crawl_platform.clock import SystemClock, as_datetime
+from crawl_platform.errors import ConfigurationError
+from crawl_platform.fleet.client import policy_for
+from crawl_platform.lake.tables import TABLES
+from crawl_platform.web.url import canonicalize, host_of
+
+reason_option = click.option("--reason", default="", help="Why; kept with the request.")
+
+
+def _ask(crawl: Crawl, kind: str, target: str, via: str, reason: str, request_id: str) -> None:
+    """Append the request's row."""
+    now = as_datetime(SystemClock().now())
+    row = {
+        "request_id": request_id,
+        "at": now,
+        "kind": kind,
+        "target": target,
+        "requested_by": getpass.getuser(),
+        "via": via,
+        "reason": reason or None,
+        "priority": 1.0,
+        "date": now.date(),
+    }
+    crawl.lake.append("requests", pa.Table.from_pylist([row], schema=TABLES["requests"].schema))
+
+
+def _request_id() -> str:
+    return uuid.uuid4().hex
+
+
+@click.command()
+@click.argument("urls", nargs=-1)
+@click.option("--file", "file", type=click.File(), help="One host or URL a line; - reads standard input.")
+@json_option
+@home_option
+def seed(urls: tuple[str, ...], file: TextIO | None, as_json: bool, home: Path) -> None:
+    """Add hosts to the trusted seed, or list the seed.
+
+    URLS are hosts (then https://HOST/ is the first page) or URLs. Without any: the list.
+    """
+    crawl = Crawl.at(home)
+    lines: list[str] = [line.partition("#")[0].strip() for line in file] if file is not None else []
+    wanted = [*urls, *(line for line in lines if line)]
+    if wanted:
+        count = crawl.fleet.seed(wanted, reason="crawl seed")
+        print_json({"hosts": count}) if as_json else click.echo(f"{count} hosts are in the seed")
+        return
+    policies = sorted(crawl.fleet.hosts().values(), key=lambda p: (p.state, not p.trusted, p.name))
+    rows = [
+        {
+            "host": p.name,
+            "state": p.state,
+            "trusted": p.trusted,
+            "since": as_datetime(p.since),
+            "reason": p.reason,
+        }
+        for p in policies
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        columns = {"host": "host", "state": "state", "trusted": "trusted", "since": "since", "reason": "why"}
+        print_rows(rows, columns, "the seed is empty")
+
+
+@click.command()
+@click.argument("host")
+@click.option("--now", is_flag=True, help="Promote at once instead of leaving it to the next decision.")
+@reason_option
+@json_option
+@home_option
+def promote(host: str, now: bool, reason: str, as_json: bool, home: Path) -> None:
+    """Ask for HOST to be promoted from the horizon to the seed.
+
+    Dagster decides at its next ranking and writes down the evidence; --now skips the decision (an
+    operator's word), the request is kept either way.
+    """
+    crawl = Crawl.at(home)
+    name = host_of(canonicalize(f"https://{host}/") or "")
+    if not name or name != host.lower().rstrip("."):
+        raise ConfigurationError(f"{host!r} is not a hostname")
+    policy = policy_for(crawl.fleet.hosts(), name)
+    if policy is not None:
+        raise ConfigurationError(
+            f"{name} is {'in the seed already' if policy.state == 'seed' else 'excluded'}"
+        )
+    request_id = _request_id()
+    if now:
+        urls = known_urls(crawl, name)
+        crawl.fleet.promote(name, urls, decision_id=request_id, reason=reason or "an operator's request")
+    _ask(crawl, "promote", name, "exchange" if now else "table", reason, request_id)
+    if as_json:
+        print_json({"request_id": request_id, "host": name, "promoted": now})
+    else:
+        click.echo(f"{name} is promoted" if now else f"asked for {name}: the next decision run takes it up")
+
+
+def known_urls(crawl: Crawl, host: str) -> list[str]:
+    """URLs of a horizon host, most linked first; its root if none is known."""
+    found = crawl.lake.query(
+        "SELECT dst_url FROM links_now WHERE dst_host = $1 GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT $2",
+        [host, crawl.settings.orchestration.promotion_urls],
+    )
+    return found.column(0).to_pylist() or [f"https://{host}/"]
+
+
+@click.command()
+@click.argument("pattern")
+@reason_option
+@json_option
+@home_option
+def exclude(pattern: str, reason: str, as_json: bool, home: Path) -> None:
+    """Never fetch PATTERN again: a host, or *.DOMAIN for a domain and everything below it.
+
+    In force in every cell within moments; what waits in queues is never claimed. An exclusion beats
+    seeds and promotions.
+    """
+    crawl = Crawl.at(home)
+    name = pattern.lower().rstrip(".")
+    bare = name.removeprefix("*.")
+    if host_of(canonicalize(f"https://{bare}/") or "") != bare:
+        raise ConfigurationError(f"{pattern!r} is neither a hostname nor *.domain")
+    request_id = _request_id()
+    crawl.fleet.exclude(name, request_id=request_id, reason=reason or "crawl exclude")
+    _ask(crawl, "exclude", name, "exchange", reason, request_id)
+    print_json({"request_id": request_id, "pattern": name}) if as_json else click.echo(f"{name} is excluded")
+
+
+@click.command()
+@click.argument("url")
+@reason_option
+@json_option
+@home_option
+def recrawl(url: str, reason: str, as_json: bool, home: Path) -> None:
+    """Fetch URL once, now (fastlane): as soon as its host may be asked again.
+
+    The URL's host has to be in the seed. The request's id stands in `fetches.request_id`.
+    """
+    crawl = Crawl.at(home)
+    request_id = _request_id()
+    sequence = crawl.fleet.recrawl(url, request_id=request_id)
+    _ask(crawl, "recrawl", url, "exchange", reason, request_id)
+    if as_json:
+        print_json({"request_id": request_id, "url": canonicalize(url), "sequence": sequence})
+    else:
+        click.echo(f"accepted as {request_id}")
+
+
+@click.command()
+@home_option
+def pause(home: Path) -> None:
+    """Stop claiming pages in every cell; what is in flight lands."""
+    Crawl.at(home).fleet.pause(True)
+    click.echo("paused")
+
+
+@click.command()
+@home_option
+def resume(home: Path) -> None:
+    """Go on after a pause."""
+    Crawl.at(home).fleet.pause(False)
+    click.echo("resumed")
+
+
+@click.command()
+@click.option("--why", metavar="HOST", help="The evidence behind one host's promotion.")
+@json_option
+@home_option
+def promotions(why: str | None, as_json: bool, home: Path) -> None:
+    """List the promotions with their evidence."""
+    crawl = Crawl.at(home)
+    where = "WHERE host = $1" if why else ""
+    rows = crawl.lake.query(
+        f"SELECT * EXCLUDE (date, urls), len(urls) AS urls FROM promotions {where} ORDER BY at DESC",
+        [why] if why else [],
+    ).to_pylist()
+    if as_json:
+        print_json([{**row, "input_versions": dict(row["input_versions"])} for row in rows])
+    elif why and rows:
+        for row in rows:
+            click.echo(f"{row['host']} was promoted at {row['at']:%Y-%m-%d %H:%M:%S}: {row['reason']}")
+            click.echo(f"  linked by: {', '.join(row['supporters'] or [])}")
+            click.echo(f"  decision {row['decision_id']} from table versions {dict(row['input_versions'])}")
+    else:
+        columns = {
+            "at": "decided",
+            "host": "host",
+            "position": "rank",
+            "independent_support": "support",
+            "reason": "why",
+        }
+        print_rows(rows, columns, f"{why} was not promoted" if why else "nothing has been promoted yet")
