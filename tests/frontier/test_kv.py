@@ -1,0 +1,120 @@
+"""The ordered key-value contract, over both stores."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawl_platform.errors import StateError
+from crawl_platform.frontier.kv import Batch, MemoryKV, OrderedKV, prefix_end
+from crawl_platform.frontier.rocks import RocksKV
+
+
+def write(kv: OrderedKV, *pairs: tuple[bytes, bytes | None], sync: bool = False) -> None:
+    batch = Batch()
+    for key, value in pairs:
+        if value is None:
+            batch.delete(key)
+        else:
+            batch.put(key, value)
+    kv.write(batch, sync=sync)
+
+
+def test_what_was_put_is_found_and_what_was_deleted_is_not(store: OrderedKV) -> None:
+    write(store, (b"a", b"1"), (b"b", b""))
+    write(store, (b"a", None), (b"never there", None))
+
+    assert store.get(b"a") is None
+    assert store.get(b"b") == b""
+
+
+def test_a_scan_is_in_byte_order_and_leaves_out_its_stop(store: OrderedKV) -> None:
+    write(store, (b"b\xff", b"4"), (b"a", b"1"), (b"b", b"2"), (b"b\x00", b"3"), (b"c", b"5"))
+
+    assert [key for key, _ in store.scan(b"b", b"c")] == [b"b", b"b\x00", b"b\xff"]
+    assert list(store.scan(b"x", b"z")) == []
+    assert list(store.scan(b"c", b"b")) == []
+
+
+def test_a_scan_shows_the_store_as_of_the_call(store: OrderedKV) -> None:
+    write(store, (b"a", b"old"))
+
+    pairs = store.scan(b"a", b"z")
+    write(store, (b"a", b"new"), (b"b", b"later"))
+
+    assert list(pairs) == [(b"a", b"old")]
+
+
+def test_a_later_entry_of_a_batch_replaces_an_earlier_one(store: OrderedKV) -> None:
+    write(store, (b"a", b"1"), (b"a", b"2"), (b"b", b"1"), (b"b", None))
+
+    assert store.get(b"a") == b"2"
+    assert store.get(b"b") is None
+
+
+def test_merged_batches_are_one_batch(store: OrderedKV) -> None:
+    first, second = Batch(), Batch()
+    first.put(b"a", b"1")
+    first.put(b"b", b"1")
+    second.delete(b"a")
+    second.put(b"c", b"1")
+
+    first.merge(second)
+    store.write(first)
+
+    assert len(first) == 3
+    assert [key for key, _ in store.scan(b"a", b"z")] == [b"b", b"c"]
+
+
+@pytest.mark.parametrize("prefix", [b"a", b"q\x00\x07host\x00\x03", b"\xff\xfe"])
+def test_prefix_end_is_just_above_all_that_starts_with_the_prefix(store: OrderedKV, prefix: bytes) -> None:
+    inside = [prefix, prefix + b"\x00", prefix + b"\xff\xff"]
+    write(store, *((key, b"") for key in inside), (prefix_end(prefix), b""))
+
+    assert [key for key, _ in store.scan(prefix, prefix_end(prefix))] == inside
+
+
+def test_a_synced_batch_is_there_after_the_store_is_opened_again(open_rocks: Callable[[], RocksKV]) -> None:
+    first = open_rocks()
+    write(first, (b"a", b"1"), (b"b", b"2"), sync=True)
+    write(first, (b"a", None), (b"c", b"3"), sync=True)
+    first.close()
+
+    second = open_rocks()
+    found = list(second.scan(b"", b"\xff"))
+    second.close()
+
+    assert found == [(b"b", b"2"), (b"c", b"3")]
+
+
+def test_a_store_that_another_process_holds_is_refused_in_words(open_rocks: Callable[[], RocksKV]) -> None:
+    held = open_rocks()
+
+    with pytest.raises(StateError, match="can't open the cell's state"):
+        open_rocks()
+
+    held.close()
+
+
+changes = st.lists(
+    st.lists(st.tuples(st.binary(min_size=1, max_size=3), st.none() | st.binary(max_size=3)), max_size=6),
+    max_size=8,
+)
+
+
+@given(changes)
+@settings(max_examples=40, deadline=None)
+def test_both_stores_hold_the_same_after_any_batches(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[tuple[bytes, bytes | None]]]
+) -> None:
+    memory, rocks = MemoryKV(), RocksKV(Path(tmp_path_factory.mktemp("kv")) / "state")
+
+    for batch in batches:
+        write(memory, *batch)
+        write(rocks, *batch)
+    pairs = list(rocks.scan(b"", b"\xff\xff\xff\xff"))
+    rocks.close()
+
+    assert pairs == list(memory.scan(b"", b"\xff\xff\xff\xff"))

@@ -1,0 +1,78 @@
+"""The seen set: the store has the last word, so a Bloom filter that errs costs lookups and never pages."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawl_platform.frontier.seen import SeenSet
+
+
+@given(st.lists(st.binary(min_size=1, max_size=8), unique=True, max_size=60), st.integers(1, 20))
+@settings(deadline=None)
+def test_every_key_added_is_seen_and_no_other_is(keys: list[bytes], capacity: int) -> None:
+    known, strangers = set(keys[::2]), keys[1::2]
+    seen = SeenSet(capacity, recent=2, confirm=known.__contains__)
+    for key in known:
+        seen.add(key)
+
+    assert all(key in seen for key in known)
+    assert not any(key in seen for key in strangers)
+
+
+def test_a_key_that_was_never_added_costs_no_lookup() -> None:
+    def no_lookup(key: bytes) -> bool:
+        raise AssertionError("the filter was asked in vain")
+
+    seen = SeenSet(1_000, 10, no_lookup)
+
+    assert b"new" not in seen
+
+
+def test_a_recent_key_costs_no_lookup() -> None:
+    seen = SeenSet(1_000, 10, lambda key: True)
+    seen.add(b"a")
+
+    assert b"a" in seen
+    assert seen.confirms == 0
+
+
+def test_a_false_positive_costs_one_lookup_and_is_counted() -> None:
+    known = {b"%d" % n for n in range(5_000)}
+    seen = SeenSet(100, 1, known.__contains__)
+    seen._filters[0] = type(seen._filters[0])(1, 0.5, hash)  # a filter far too small
+    for n in range(100):
+        seen._filters[0].add(b"%d" % n)
+
+    strangers = [b"stranger %d" % n for n in range(100)]
+
+    assert not any(key in seen for key in strangers)
+    assert seen.false_positives == seen.confirms > 0
+
+
+def test_ablation_without_the_confirm_a_small_filter_would_turn_pages_away() -> None:
+    seen = SeenSet(100, 1, confirm=lambda key: True)  # takes the filter's word
+    seen._filters[0] = type(seen._filters[0])(1, 0.5, hash)
+    for n in range(100):
+        seen._filters[0].add(b"%d" % n)
+
+    assert any(b"stranger %d" % n in seen for n in range(100))
+
+
+def test_the_filter_rolls_onto_larger_ones_before_its_error_rate_leaves_budget() -> None:
+    seen = SeenSet(50, 10, confirm=lambda key: False)
+    for n in range(1_000):
+        seen.add(b"key %d" % n)
+
+    assert len(seen._filters) > 1
+    for n in range(20_000):
+        assert b"stranger %d" % n not in seen
+    assert seen.false_positives / 20_000 == pytest.approx(0.0, abs=0.01)
+
+
+def test_keys_of_all_generations_are_still_seen() -> None:
+    keys = [b"key %d" % n for n in range(500)]
+    seen = SeenSet(10, 3, confirm=lambda key: True)
+    for key in keys:
+        seen.add(key)
+
+    assert all(key in seen for key in keys)
