@@ -31,10 +31,10 @@ print(h.hexdigest())
 
 @pytest.fixture(scope="module")
 def web() -> SyntheticWeb:
-    return SyntheticWeb(5, START, scale=0.3, http_port=8080, https_port=8443)
+    return SyntheticWeb(5, START, scale=0.2, http_port=8080, https_port=8443)
 
 
-def _pages(web: SyntheticWeb, per_host: int = 15) -> list[str]:
+def _pages(web: SyntheticWeb, per_host: int = 8) -> list[str]:
     urls = [u for host in web.hosts for u in web.urls(host)[:per_host]]
     return [u for u in urls if not (page := web.page(u)) or not page.redirect]
 
@@ -63,7 +63,7 @@ def test_another_seed_gives_another_web() -> None:
 
 
 def test_ports_change_urls_and_nothing_else(web: SyntheticWeb) -> None:
-    bare = SyntheticWeb(5, START, scale=0.3)
+    bare = SyntheticWeb(5, START, scale=0.2)
 
     for url in _pages(web, 3):
         page, same = web.page(url), bare.page(url)
@@ -256,8 +256,8 @@ def test_traps_never_end() -> None:
             assert page
             assert page.trap
             seen.add(url)
-            fresh = [x.url for x in page.links if (p := web.page(x.url)) and p.trap and x.url not in seen]
-            url = fresh[-1]
+            ahead = (x.url for x in reversed(page.links) if x.url not in seen)
+            url = next(u for u in ahead if (p := web.page(u)) and p.trap)
 
     wiki = _host(web, "wiki")
     page = web.page(wiki.root)
