@@ -69,25 +69,27 @@ HOSTS_NOW = View(
     "hosts_now",
     "One host with its last event; delay, robots_status, trusted and known_urls are the last ones reported.",
     """
+    WITH ordered AS (SELECT *, row(h."at", event) AS moment FROM hosts h)
     SELECT
         host,
-        arg_max(shard, h."at") AS shard,
-        max(h."at") AS "at",
-        arg_max(event, h."at") AS event,
-        arg_max(state, h."at") AS state,
-        arg_max(trusted, h."at") AS trusted,
-        arg_max_null(decision_id, h."at") AS decision_id,
-        arg_max_null(detail, h."at") AS detail,
-        arg_max(delay, h."at") AS delay,
-        arg_max(robots_status, h."at") AS robots_status,
-        arg_max(known_urls, h."at") AS known_urls,
-        arg_max(cell, h."at") AS cell,
+        arg_max(shard, moment) AS shard,
+        max(o."at") AS "at",
+        arg_max(event, moment) AS event,
+        arg_max(state, moment) AS state,
+        arg_max(trusted, moment) AS trusted,
+        arg_max_null(decision_id, moment) AS decision_id,
+        arg_max_null(detail, moment) AS detail,
+        arg_max(delay, moment) AS delay,
+        arg_max(robots_status, moment) AS robots_status,
+        arg_max(known_urls, moment) AS known_urls,
+        arg_max(cell, moment) AS cell,
         max(date) AS date
-    FROM hosts h GROUP BY host
+    FROM ordered o GROUP BY host
     """,
     "hosts",
     ("hosts",),
 )
+"""`moment` tells events of the same instant apart, so that all columns speak of one of them."""
 
 ALLOCATIONS = View(
     "allocations",

@@ -45,7 +45,7 @@ def tables(table: Table) -> st.SearchStrategy[pa.Table]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_rows_survive_the_data_file(
     name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

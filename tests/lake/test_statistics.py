@@ -34,7 +34,8 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-@given(st.lists(TEXT, min_size=1))
+@settings(max_examples=50, deadline=None)
+@given(st.lists(TEXT, min_size=1, max_size=8))
 def test_string_bounds_enclose_every_value(values: list[str]) -> None:
     stats = of(url=values)
 
@@ -46,7 +47,8 @@ def test_string_bounds_enclose_every_value(values: list[str]) -> None:
         assert len(high) <= PREFIX + 1
 
 
-@given(st.lists(MOMENTS, min_size=1))
+@settings(max_examples=50, deadline=None)
+@given(st.lists(MOMENTS, min_size=1, max_size=8))
 def test_time_bounds_are_exact(values: list[datetime]) -> None:
     stats = of(started_at=values)
 
@@ -54,7 +56,8 @@ def test_time_bounds_are_exact(values: list[datetime]) -> None:
     assert moment(stats["maxValues"]["started_at"]) == max(values)
 
 
-@given(st.lists(st.none() | st.floats(width=32), min_size=1))
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.none() | st.floats(width=32), min_size=1, max_size=8))
 def test_float_bounds_enclose_every_value_or_are_absent(values: list[float | None]) -> None:
     stats = of(value=values)
 

@@ -125,6 +125,15 @@ def test_hosts_now_has_the_last_event_and_the_last_reported_values(lake: Lake) -
     }
 
 
+def test_of_two_events_of_one_instant_hosts_now_shows_one_whole(lake: Lake) -> None:
+    events = [{"host": "a", "at": at(0), "event": e, "state": e, "cell": e} for e in ("seeded", "promoted")]
+    fill(lake, "hosts", *events)
+
+    assert lake.query("SELECT event, state, cell FROM hosts_now").to_pylist() == [
+        {"event": "seeded", "state": "seeded", "cell": "seeded"}
+    ]
+
+
 def test_allocations_are_those_of_the_last_window(lake: Lake) -> None:
     table = TABLES["crawl_schedule"]
     windows = [("w1", at(0), "a"), ("w2", at(60), "a"), ("w2", at(60), "b")]
