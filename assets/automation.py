@@ -1,7 +1,7 @@
 """When each asset is due: the two profiles of DAGSTER.md as automation conditions.
 
-Continuous inputs never use a bare `eager()` upstream: it loses an update that lands on the tick after a
-request. The graph starts from "anything new since I last ran, and not running"; what follows from it is
+Continuous inputs use neither `eager()` nor `since_last_handled()`: both lose an update that lands on the
+tick after a request. The graph starts from "anything new since I last ran, and not running"; what follows from it is
 eager about its one parent, so that the chain becomes one run, and waits for that parent's blocking checks.
 """
 
@@ -25,15 +25,26 @@ def conditions(cadence: Cadence) -> dict[str, Condition]:
 
 
 def _start(cadence: Cadence, cron: str, parents: list[str]) -> Condition:
+    running = dg.AutomationCondition.in_progress()
+    if not cadence.continuous:
+        ticked: Condition = dg.AutomationCondition.cron_tick_passed(cron)
+        return ticked.since_last_handled() & ~running
     updated = dg.AutomationCondition.any_deps_updated().allow(dg.AssetSelection.assets(*parents))
-    due: Condition = updated if cadence.continuous else dg.AutomationCondition.cron_tick_passed(cron)
-    return due.since_last_handled() & ~dg.AutomationCondition.in_progress()
+    # Not since_last_handled(): it forgets on the tick after a request, together with what arrived by then.
+    handled = dg.AutomationCondition.newly_requested() & ~updated
+    return updated.since(handled | dg.AutomationCondition.initial_evaluation()) & ~running
 
 
 def _follow(parent: str) -> Condition:
-    """After `parent`, in the same run if it is requested on the same tick; never on failed blocking checks."""
-    following = dg.AutomationCondition.eager().allow(dg.AssetSelection.assets(parent))
-    return following & dg.AutomationCondition.all_deps_blocking_checks_passed()
+    """With `parent` in one run whenever it is requested, else after it; never on failed blocking checks.
+
+    `eager()` alone also follows, but forgets the parent's request on the tick that sees this asset's own
+    last update: the chain would then come apart into two runs.
+    """
+    only = dg.AssetSelection.assets(parent)
+    together = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.will_be_requested()).allow(only)
+    due = (together & ~dg.AutomationCondition.in_progress()) | dg.AutomationCondition.eager().allow(only)
+    return due & dg.AutomationCondition.all_deps_blocking_checks_passed()
 
 
 def automate(asset: dg.AssetsDefinition, by_name: dict[str, Condition]) -> dg.AssetsDefinition:

@@ -18,13 +18,8 @@ OWNERS = ["team:crawl"]
 EXTERNAL = ("fetches", "links", "pages", "hosts", "frontier", "fleet_stats", "commits", "requests")
 """Tables that are not written by an asset."""
 
-UPSTREAM = {
-    "links": ["fetches"],
-    "pages": ["fetches"],
-    "hosts": ["fetches"],
-    "frontier": ["fetches", "links"],
-}
-"""Which of the fleet's tables is made from what, for the lineage page."""
+UPSTREAM = {"links": ["fetches"], "pages": ["fetches"]}
+"""Rows that cite a row of another table."""
 
 FRESH_WITHIN = {"fetches": timedelta(minutes=15), "fleet_stats": timedelta(minutes=15)}
 """A fleet that runs writes these all the time: silence means that it has stopped."""

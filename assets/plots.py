@@ -27,9 +27,11 @@ def _figure(title: str, x: str, y: str) -> tuple["Figure", "Axes"]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=SIZE, dpi=DPI, layout="constrained")
+    figure = Figure(figsize=SIZE, dpi=DPI)
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    # Fixed margins: an automatic layout draws everything twice.
+    axes = figure.add_axes((0.11, 0.18, 0.86, 0.7))
+    axes.minorticks_off()
     axes.set_title(title, fontsize=10, loc="left")
     axes.set_xlabel(x, fontsize=9)
     axes.set_ylabel(y, fontsize=9)
@@ -58,6 +60,7 @@ def rank_curve(
         axes.axhline(level, color="#a0aec0", lw=1, ls="--", label=name)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.minorticks_off()
     axes.legend(fontsize=8, frameon=False)
     return _markdown(figure, title)
 
@@ -77,7 +80,9 @@ def bars(
 ) -> dg.MarkdownMetadataValue:
     """Stacked horizontal bars, one per name, the first on top."""
     figure, axes = _figure(title, x, "")
-    figure.set_figheight(max(SIZE[1], 0.9 + 0.22 * len(names)))
+    height = max(SIZE[1], 0.9 + 0.22 * len(names))
+    figure.set_figheight(height)
+    axes.set_position((0.3, 0.5 / height, 0.66, 1 - 0.85 / height))
     left = np.zeros(len(names))
     for colour, (label, values) in zip(COLOURS, parts.items(), strict=False):
         width = np.asarray(values, float)

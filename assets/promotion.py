@@ -139,7 +139,7 @@ def promotions(
     checks = [_only_from_the_horizon(decided, seed), _none_fails_the_spam_gate(decided)]
     new = [d for d in decided if d.promoted and d.decision_id not in promoted_before]
     if all(check.passed for check in checks):
-        stamp = _Stamp(as_datetime(clock.now()), reading.inputs, context.run_id)
+        stamp = _Stamp(as_datetime(clock.now()), reading.inputs, context.run.run_id)
         _write(store, [d for d in decided if d.decision_id not in written], new, stamp)
     version = store.version("promotions")
     return dg.MaterializeResult(

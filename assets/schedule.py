@@ -131,7 +131,7 @@ def crawl_schedule(
         with lake.read(*INPUTS) as reading:
             plan = plan_window(reading, crawl_settings, decided.window)
         inputs = reading.inputs
-        _write(store, plan, decided.window, inputs, context.run_id)
+        _write(store, plan, decided.window, inputs, context.run.run_id)
         decided = in_force(store, decided.window)
     revision = fleet.client().schedule(decided.window)
     version = store.version("crawl_schedule")

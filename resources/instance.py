@@ -108,4 +108,6 @@ def dagster_command(settings: Settings, port: int) -> tuple[list[str], dict[str,
     socket = code_socket(settings)
     socket.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "resources.launcher", str(socket), str(port)]
-    return command, {"DAGSTER_HOME": str(home), "CRAWL_HOME": str(settings.root)}
+    environment = {"DAGSTER_HOME": str(home), "CRAWL_HOME": str(settings.root)}
+    # Every run is a new process: without compiled bytecode on disk each would compile all of Dagster again.
+    return command, {**environment, "PYTHONDONTWRITEBYTECODE": ""}

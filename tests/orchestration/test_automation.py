@@ -1,0 +1,148 @@
+"""Automation by real ticks: which assets become due, and when they do not."""
+
+from datetime import timedelta
+
+import dagster as dg
+import pytest
+
+from crawl_platform.settings import Orchestration, Settings
+from tests.orchestration.harness import Harness
+from tests.orchestration.made_up_crawl import small_web
+
+CHAIN = {"link_graph", "host_ranks", "promotions"}
+
+
+def fail_check(harness: Harness, asset: str, check: str) -> None:
+    """As if the asset's last materialization had failed this blocking check."""
+    harness.instance.report_runless_asset_event(
+        dg.AssetCheckEvaluation(asset_key=dg.AssetKey(asset), check_name=check, passed=False, blocking=True)
+    )
+
+
+def test_nothing_is_due_before_the_fleet_has_written(harness):
+    assert harness.tick() == set()
+
+
+def test_new_tables_make_the_whole_chain_due_in_one_tick(harness, crawl):
+    harness.tick()
+    small_web(crawl)
+    harness.observe()
+
+    assert harness.tick() == {*CHAIN, "crawl_schedule"}
+
+
+def test_nothing_is_due_again_without_news(harness, crawl):
+    harness.tick()
+    small_web(crawl)
+    harness.observe()
+    harness.tick()
+    harness.decide()
+    harness.execute("crawl_schedule")
+
+    assert harness.tick() == set()
+    assert harness.observe() == []
+    assert harness.tick() == set()
+
+
+def test_an_update_on_the_tick_right_after_a_request_is_not_lost(harness, crawl, clock):
+    """What a bare eager() swallows: new links while the run that was asked for has not started yet."""
+    harness.tick()
+    small_web(crawl)
+    harness.observe()
+    harness.tick()
+
+    clock.advance(20)
+    crawl.visit("https://seed-0.test/new", "https://another.test/")
+    crawl.commit()
+    harness.observe()
+
+    assert "link_graph" in harness.tick()
+
+
+def test_the_chain_stays_one_run_when_its_last_one_has_just_ended(harness, crawl, clock):
+    harness.tick()
+    small_web(crawl)
+    harness.observe()
+    harness.tick()
+
+    harness.decide()
+    clock.advance(20)
+    crawl.visit("https://seed-0.test/new", "https://another.test/")
+    crawl.commit()
+    harness.observe()
+
+    assert harness.tick() >= CHAIN
+
+
+def test_a_promotion_is_not_due_while_the_ranks_checks_fail(harness, crawl, clock):
+    harness.tick()
+    small_web(crawl)
+    harness.observe()
+    harness.tick()
+    harness.decide()
+    harness.tick()
+
+    harness.execute("host_ranks")
+    fail_check(harness, "host_ranks", "ranks_sum_to_one")
+
+    assert "promotions" not in harness.tick()
+
+
+def test_without_that_condition_it_would_be_due(harness, crawl, clock):
+    """Ablation: the same history with checks that pass."""
+    harness.tick()
+    small_web(crawl)
+    harness.observe()
+    harness.tick()
+    harness.decide()
+    harness.tick()
+
+    harness.execute("host_ranks")
+
+    assert "promotions" in harness.tick()
+
+
+def test_ranks_are_not_due_while_the_graphs_checks_fail(harness, crawl):
+    harness.tick()
+    small_web(crawl)
+    harness.observe()
+    harness.tick()
+    harness.decide()
+    harness.tick()
+
+    harness.execute("link_graph")
+    fail_check(harness, "link_graph", "links_have_their_fetch")
+
+    assert "host_ranks" not in harness.tick()
+
+
+@pytest.fixture
+def production(tmp_path, clock, fleet):
+    settings = Settings(home=str(tmp_path), orchestration=Orchestration(profile="production"))
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Harness(settings, clock, fleet, instance)
+
+
+def test_production_decides_by_cron_and_not_with_every_event(production, crawl):
+    production.tick()
+    small_web(crawl)
+    production.observe()
+
+    assert production.tick() == set()
+    assert production.tick(later=timedelta(hours=7)) == {*CHAIN, "crawl_schedule"}
+
+
+def test_production_plans_windows_hourly_and_ranks_every_six_hours(production, crawl):
+    production.tick()
+    small_web(crawl)
+    production.observe()
+    production.tick(later=timedelta(hours=7))
+    production.decide()
+    production.execute("crawl_schedule")
+    production.tick()
+
+    # Half an hour apart: as in life, the tick after a request is not itself one of the cron's.
+    half_hourly = [production.tick(later=timedelta(minutes=30)) for _ in range(12)]
+
+    assert sum("link_graph" in due for due in half_hourly) == 1
+    assert sum("crawl_schedule" in due for due in half_hourly) == 6
