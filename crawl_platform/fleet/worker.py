@@ -32,6 +32,10 @@ from crawl_platform.web.url import canonicalize, resolve
 log = logging.getLogger(__name__)
 
 
+LinkSet = dict[tuple[str, str, str], tuple[bool, str]]
+"""(canonical target, position, rel) → (nofollow, anchor of the first such link)."""
+
+
 @dataclass(slots=True)
 class Parts:
     """What a worker works with."""
@@ -125,7 +129,7 @@ class Worker:
         p.gates.release_host(lease.host)
         p.frontier.hand_back(lease)
         p.frontier.hosts[lease.host].in_flight = False
-        p.frontier.await_address(address, lease.host)
+        p.frontier.await_address(address, lease.host, p.clock.boottime())
 
     def _ended(self, lease: Lease | RobotsLease, address: str | None, response: Response) -> None:
         """The request is over: start both delays, back off if the host is unwell."""
@@ -265,52 +269,55 @@ class Worker:
         facts = digest(response.body, lease.url, response.header("content-type") or None)
         fetch_id = self._fetch_id()
         changed = facts.fingerprint != record.fingerprint if record.fingerprint else None
-        same_links = bool(record.link_set) and facts.links_hash == record.links_hash
+        links = self._link_set(facts, facts.nofollow or "nofollow" in response.header("x-robots-tag").lower())
+        links_hash = _hash_links(links)
+        same_links = bool(record.link_set) and links_hash == record.links_hash
         result = self._result(
-            lease, response, changed=changed, body_hash=hashed, links_hash=facts.links_hash,
+            lease, response, changed=changed, body_hash=hashed, links_hash=links_hash,
             fingerprint=facts.fingerprint, link_set=record.link_set if same_links else fetch_id,
         )  # fmt: skip
         result.posterior = self._posterior(lease, changed, result.at)
         self._keep(lease, result, response)
-        nofollow = facts.nofollow or "nofollow" in response.header("x-robots-tag").lower()
-        links = [] if same_links else self._links(lease, facts, nofollow, fetch_id, result)
+        if not same_links:
+            result.found = self._followed(lease, facts, links)
         series = self._deliver(
             lease, result, fetch_id, response,
             changed=changed, fingerprint=facts.fingerprint, body_hash=f"{hashed:016x}", link_set=result.link_set,
         )  # fmt: skip
-        for row in links:
-            series.open.rows.add("links", row)
+        if not same_links:
+            for (target, position, rel), (barred, anchor) in links.items():
+                row = link_row(fetch_id, lease.url, target, result.at, position, rel, barred, anchor)
+                series.open.rows.add("links", row)
         if changed is not False:
             series.open.rows.add(
                 "pages", page_row(fetch_id, lease, response, facts), 500 + len(response.body)
             )
 
-    def _links(
-        self, lease: Lease, facts: Digest, nofollow: bool, fetch_id: str, result: PageResult
-    ) -> list[dict[str, object]]:
-        """Link rows of a new link set; fills `result.found` with what may be followed."""
-        depth = lease.record.depth + 1
-        rows: dict[tuple[str, str, str], dict[str, object]] = {}
-        follow: dict[str, Found] = {}
+    def _link_set(self, facts: Digest, nofollow: bool) -> LinkSet:
+        """The page's links by canonical target, so that a session id in a URL doesn't make a new set."""
+        links: LinkSet = {}
         for link in facts.links:
             target = canonicalize(link.url)
-            key = (target or "", link.position, link.rel)
-            if target is None or key in rows:
+            if target is None:
                 continue
-            if len(rows) >= self._p.settings.frontier.max_urls_per_page:
+            links.setdefault((target, link.position, link.rel), (nofollow or link.nofollow, link.anchor))
+            if len(links) >= self._p.settings.frontier.max_urls_per_page:
                 break
-            barred = nofollow or link.nofollow
-            rows[key] = link_row(
-                fetch_id, lease.url, target, result.at, link.position, link.rel, barred, link.anchor
-            )
+        return links
+
+    def _followed(self, lease: Lease, facts: Digest, links: LinkSet) -> list[Found]:
+        """What of a new link set may enter the frontier."""
+        depth = lease.record.depth + 1
+        value = 1 / (1 + depth)
+        follow: dict[str, Found] = {}
+        for (target, _, _), (barred, _) in links.items():
             if not barred:
-                follow.setdefault(target, Found(target, depth, 1 / (1 + depth)))
-        for target in (facts.meta_refresh, facts.canonical):
-            canonical = canonicalize(target) if target else None
-            if canonical is not None:
-                follow.setdefault(canonical, Found(canonical, depth, 1 / (1 + depth), lease.record.hops + 1))
-        result.found = list(follow.values())
-        return list(rows.values())
+                follow.setdefault(target, Found(target, depth, value))
+        for pointer in (facts.meta_refresh, facts.canonical):
+            target_url = canonicalize(pointer) if pointer else None
+            if target_url is not None:
+                follow.setdefault(target_url, Found(target_url, depth, value, lease.record.hops + 1))
+        return list(follow.values())
 
     def _redirect(self, lease: Lease, response: Response) -> None:
         target = self._redirect_target(lease.url, response)
@@ -350,3 +357,9 @@ def _retry_after(value: str, now: float) -> float | None:
         return max(parsedate_to_datetime(value).timestamp() - now, 0.0)
     except ValueError:
         return None
+
+
+def _hash_links(links: LinkSet) -> int:
+    """Order and anchors don't count: the same links again are the same set."""
+    lines = ("\t".join((*key, str(barred))) for key, (barred, _) in links.items())
+    return body_hash("\n".join(sorted(lines)).encode())

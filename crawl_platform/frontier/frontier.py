@@ -34,6 +34,8 @@ from crawl_platform.settings import Refresh
 from crawl_platform.web.url import host_of, origin_of
 
 URGENT = (FASTLANE, FRESHLANE, DEADLINE)
+ADDRESS_PATIENCE = 5.0
+"""Seconds after which a host in an address's line looks whether the line still moves."""
 
 
 @dataclass(slots=True)
@@ -95,8 +97,9 @@ class Frontier:
             for key, _ in self._shard_scan(b"u", shard):
                 self.seen.add(key)
         for state in self.hosts.values():
-            if state.record.not_before > now:
-                self.gates.hold_host(state.host, boot + state.record.not_before - now)
+            # A request may have been written just before we took over: a crawl-delay is owed in full.
+            owed = max(state.record.not_before - now, state.record.crawl_delay)
+            self.gates.hold_host(state.host, boot + owed)
             self.reschedule(state.host, now, boot)
 
     def _shard_scan(self, kind: bytes, shard: int) -> Iterator[tuple[bytes, bytes]]:
@@ -131,16 +134,20 @@ class Frontier:
     def _address_free(self, address: str, host: str, boot: float) -> bool:
         if self.gates.address_ready_at(address) <= boot:
             return True
-        self.await_address(address, host)
+        self.await_address(address, host, boot)
         return False
 
-    def await_address(self, address: str, host: str) -> None:
-        """Come back when the address is free: in its line while a request is in flight, else by time."""
+    def await_address(self, address: str, host: str, boot: float) -> None:
+        """Come back when the address is free: in its line while a request is in flight, else by time.
+
+        Whoever is called out of the line may have nothing to do any more and let its turn pass unused, so
+        those behind it also look for themselves now and then.
+        """
         ready = self.gates.address_ready_at(address)
         if ready == float("inf"):
             self.gates.wait_for_address(address, host)
-        else:
-            self.agenda.put(host, ready)
+            ready = boot + ADDRESS_PATIENCE
+        self.agenda.put(host, ready)
 
     def _pick(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
         while True:
@@ -205,7 +212,8 @@ class Frontier:
         return self.known - self.fetched
 
     def _charge(self, state: HostState, lane: int, both: bool) -> None:
-        state.window_used += 1
+        if lane != FASTLANE:
+            state.window_used += 1
         if lane in URGENT:
             return
         if both:
@@ -226,13 +234,12 @@ class Frontier:
 
     def _sleep(self, state: HostState, now: float, boot: float) -> None:
         """Nothing to do for the host now: come back when its next entry ripens or its window ends."""
-        rank = state.next_rank(self.kv)
-        if rank is None:
-            return
-        wake = rank / 1000
-        if wake <= now and self.window is not None:
-            wake = self.window.ends_at
-        self.agenda.put(state.host, boot + max(wake - now, 0.001))
+        urgent, split = state.next_rank(self.kv, URGENT), state.next_rank(self.kv, (DISCOVERY, REFRESH))
+        wakes = [rank / 1000 for rank in (urgent, split) if rank is not None]
+        if split is not None and self.window is not None and self._window_spent(state, now):
+            wakes[-1] = max(wakes[-1], self.window.ends_at)
+        if wakes:
+            self.agenda.put(state.host, boot + max(min(wakes) - now, 0.001))
 
     # after a fetch
 
@@ -252,6 +259,7 @@ class Frontier:
     def landed(self, host: str, now: float, boot: float) -> None:
         """The request to `host` has ended and its gate was told: the host may be served again."""
         self.hosts[host].in_flight = False
+        self.agenda.served(host)
         self.reschedule(host, now, boot)
 
     def hand_back(self, lease: Lease | RobotsLease) -> None:

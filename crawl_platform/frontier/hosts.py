@@ -6,6 +6,7 @@ it at most once, and not while a request to it is in flight.
 
 import heapq
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from crawl_platform.frontier.kv import OrderedKV, prefix_end
@@ -48,9 +49,9 @@ class HostState:
                     break
         return found
 
-    def next_rank(self, kv: OrderedKV) -> int | None:
-        """The least rank (ms) over all lanes: when the host has work."""
-        ranks = [head[0] for lane in range(len(LANES)) if (head := self.head(kv, lane)) is not None]
+    def next_rank(self, kv: OrderedKV, lanes: Iterable[int] = range(len(LANES))) -> int | None:
+        """The least rank (ms) over `lanes`: when the host has work in them."""
+        ranks = [head[0] for lane in lanes if (head := self.head(kv, lane)) is not None]
         return min(ranks, default=None)
 
     def queues_changed(self) -> None:
@@ -58,16 +59,26 @@ class HostState:
 
 
 class Agenda:
-    """Hosts by the boottime (seconds) at which they may be served."""
+    """Hosts by the boottime (seconds) at which they may be served; of equals, the one served longest ago.
+
+    Hosts at one address become due together, so without the second part one of them would win every time.
+    """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, str]] = []
-        self._at: dict[str, float] = {}
+        self._heap: list[tuple[float, int, str]] = []
+        self._at: dict[str, tuple[float, int]] = {}
+        self._served: dict[str, int] = {}
+        self._turns = 0
 
     def put(self, host: str, at: float) -> None:
         """Schedule `host`, replacing an earlier entry."""
-        self._at[host] = at
-        heapq.heappush(self._heap, (at, host))
+        self._at[host] = at, self._served.get(host, 0)
+        heapq.heappush(self._heap, (*self._at[host], host))
+
+    def served(self, host: str) -> None:
+        """A request to `host` was carried out."""
+        self._turns += 1
+        self._served[host] = self._turns
 
     def drop(self, host: str) -> None:
         self._at.pop(host, None)
@@ -78,8 +89,8 @@ class Agenda:
     def next_at(self) -> float | None:
         """When the first host is due; None if no host has work."""
         while self._heap:
-            at, host = self._heap[0]
-            if self._at.get(host) == at:
+            at, turn, host = self._heap[0]
+            if self._at.get(host) == (at, turn):
                 return at
             heapq.heappop(self._heap)
         return None
@@ -89,6 +100,6 @@ class Agenda:
         at = self.next_at()
         if at is None or at > now:
             return None
-        _, host = heapq.heappop(self._heap)
+        _, _, host = heapq.heappop(self._heap)
         del self._at[host]
         return host

@@ -42,6 +42,22 @@ def test_a_dropped_host_does_not_come_out() -> None:
     assert agenda.pop_due(2.0) is None
 
 
+def test_of_hosts_that_are_due_together_the_one_served_longest_ago_comes_first() -> None:
+    agenda = Agenda()
+    order = []
+    for host in "aaabc":
+        agenda.put(host, 1.0)
+
+    for _ in range(6):
+        host = agenda.pop_due(1.0)
+        assert host is not None
+        order.append(host)
+        agenda.served(host)
+        agenda.put(host, 1.0)
+
+    assert "".join(order) == "abcabc"
+
+
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.floats(0, 100)), max_size=40))
 def test_it_is_a_map_of_hosts_to_times_read_in_order(entries: list[tuple[str, float]]) -> None:
     agenda, model = Agenda(), {}
