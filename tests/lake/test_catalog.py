@@ -88,12 +88,14 @@ def test_a_reader_keeps_the_catalog_it_opened(lake: Lake, tmp_path: Path) -> Non
     publish(lake, 1)
     write_catalog(lake, path)
     reader = open_duckdb(path)
+    opened = path.stat().st_ino
 
     publish(lake, 2)
     write_catalog(lake, path)
 
     assert reader.execute("SELECT DISTINCT commit_id FROM crawl_catalog").fetchall() == [(1,)]
     reader.close()
+    assert path.stat().st_ino != opened, "replaced, not rewritten under the reader"
     assert read(tmp_path, "SELECT DISTINCT commit_id FROM crawl_catalog") == [(2,)]
 
 

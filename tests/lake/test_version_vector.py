@@ -1,11 +1,15 @@
 """Readers stand at one consistent commit."""
 
+import msgspec
+import pyarrow as pa
 import pytest
 
 from crawl_platform.errors import LakeError
 from crawl_platform.lake.commits import CommitRow
+from crawl_platform.lake.delta import DeltaWriter
 from crawl_platform.lake.lake import Lake
-from tests.lake.samples import commit, publish, rows
+from crawl_platform.lake.tables import TABLES
+from tests.lake.samples import commit, publish, row, rows, stage
 
 
 def count(lake: Lake, name: str, at: int | None = None) -> int:
@@ -97,3 +101,18 @@ def test_commits_are_found_after_they_were_compacted_into_one_file(lake: Lake) -
     assert latest is not None
     assert latest.commit_id == 3
     assert lake.commit(2).commit_id == 2
+
+
+def test_a_commit_in_a_file_without_statistics_is_found(lake: Lake) -> None:
+    publish(lake, 1, fetches=0)
+    table = TABLES["commits"]
+    data = pa.Table.from_pylist([row(table, 2, commit_id=2, versions=[])], schema=table.schema)
+    (file,) = stage(lake, "commits", data, "bare")
+    bare = msgspec.structs.replace(file, stats='{"numRecords":1}')
+    DeltaWriter(lake.path("commits"), table).commit([bare], {"committer": 2}, {})
+
+    latest = lake.latest_commit()
+
+    assert latest is not None
+    assert latest.commit_id == 2
+    assert lake.commit(1).commit_id == 1
