@@ -29,7 +29,7 @@ from crawl_platform.simulation.running import Ready, launch
 from crawl_platform.simulation.verdict import forbidden, overlaps, read_log, short_gaps
 
 MARKER = "this-is-a-demo"
-DELAY = 0.5
+DELAY = 1.0
 LOOK_EVERY = 0.5
 PROGRESS_EVERY = 15.0
 FASTLANE_PROMISE = 5.0
@@ -220,7 +220,7 @@ class Show:
             return None
 
     def _promotion(self) -> str | None:
-        row = self._one("SELECT * FROM promotions ORDER BY at, position LIMIT 1")
+        row = self._one('SELECT * FROM promotions ORDER BY "at", position LIMIT 1')
         if row is None:
             return None
         return (

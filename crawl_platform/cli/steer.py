@@ -187,7 +187,7 @@ def promotions(why: str | None, as_json: bool, home: Path) -> None:
     crawl = Crawl.at(home)
     where = "WHERE host = $1" if why else ""
     rows = crawl.lake.query(
-        f"SELECT * EXCLUDE (date, urls), len(urls) AS urls FROM promotions {where} ORDER BY at DESC",
+        f'SELECT * EXCLUDE (date, urls), len(urls) AS urls FROM promotions {where} ORDER BY "at" DESC',
         [why] if why else [],
     ).to_pylist()
     if as_json:
