@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ DEFAULT_PRIOR = Gamma(0.6, 12.0)
 """One change in twenty days, widely spread: what is believed of a page before any group is known."""
 
 
-def update_page(a: float, b: float, tau: float, changed: bool) -> Gamma:
+def update_one(a: float, b: float, tau: float, changed: bool) -> Gamma:
     """Posterior after one check `tau` days after the last one.
 
     "Unchanged" is exact. "Changed" (at least once within τ) has no Gamma posterior: the Gamma with the same
@@ -61,8 +61,13 @@ def update_page(a: float, b: float, tau: float, changed: bool) -> Gamma:
     return Gamma(mean * mean / variance, mean / variance)
 
 
-def update_pages(a: Floats, b: Floats, tau: Floats, changed: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """`update_page` for arrays of one shape; `tau` in days."""
+def update_page(a: ArrayLike, b: ArrayLike, tau: ArrayLike, changed: ArrayLike) -> tuple[Floats, Floats]:
+    """Posteriors after one check each, `tau` days after the last: numbers or arrays that broadcast.
+
+    `a` and `b` are totals (prior and increments); no drift is applied. The same rule as `update_one`.
+    """
+    a, b, tau = (np.asarray(value, np.float64) for value in (a, b, tau))
+    changed = np.asarray(changed, np.bool_)
     tau = np.where(tau < INSTANT, 0.0, tau)
     with np.errstate(divide="ignore", invalid="ignore"):
         decay = np.log1p(tau / b)
@@ -89,7 +94,7 @@ def observe(
     """
     kept = 2.0 ** (-max(tau, 0.0) / half_life)
     before = posterior(prior, da * kept, db * kept)
-    after = update_page(before.a, before.b, tau, changed)
+    after = update_one(before.a, before.b, tau, changed)
     return after.a - prior.a, after.b - prior.b
 
 

@@ -8,12 +8,12 @@ Ages are in days.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
 
-def bayes_index(a: float, b: float, age: float, importance: float = 1.0, cost: float = 1.0) -> float:
+def index_one(a: float, b: float, age: float, importance: float = 1.0, cost: float = 1.0) -> float:
     """Value of refreshing a page last checked `age` days ago, its rate believed to be Gamma(a, b).
 
     (imp/C)·{ b/(a−1)·[1 − (b/(b+t))^{a−1}] − t·(b/(b+t))^a }; the first term is b·ln(1 + t/b) at a = 1.
@@ -26,9 +26,12 @@ def bayes_index(a: float, b: float, age: float, importance: float = 1.0, cost: f
     return importance / cost * max(0.0, b * decay * ratio - age * math.exp(-a * decay))
 
 
-def bayes_indices(a: Floats, b: Floats, age: Floats, importance: Floats, cost: Floats) -> Floats:
-    """`bayes_index` for arrays of one shape."""
-    age = np.maximum(age, 0.0)
+def bayes_index(
+    a: ArrayLike, b: ArrayLike, age: ArrayLike, importance: ArrayLike = 1.0, cost: ArrayLike = 1.0
+) -> Floats:
+    """`index_one` for numbers or arrays that broadcast."""
+    a, b, importance, cost = (np.asarray(value, np.float64) for value in (a, b, importance, cost))
+    age = np.maximum(np.asarray(age, np.float64), 0.0)
     decay = np.log1p(age / b)
     exponent = (a - 1.0) * decay
     safe = np.where(exponent == 0.0, 1.0, exponent)

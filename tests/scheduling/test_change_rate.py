@@ -12,8 +12,8 @@ from crawl_platform.scheduling.change_rate import (
     naive_rate,
     observe,
     posterior,
+    update_one,
     update_page,
-    update_pages,
 )
 from tests.scheduling.cases import case_lines
 
@@ -23,7 +23,7 @@ waits = st.floats(0.001, 400)
 
 
 def test_unchanged_adds_the_time_that_passed():
-    assert update_page(2.0, 10.0, 3.0, False) == Gamma(2.0, 13.0)
+    assert update_one(2.0, 10.0, 3.0, False) == Gamma(2.0, 13.0)
 
 
 @pytest.mark.parametrize(("a", "b", "tau"), [(0.6, 12, 1), (2, 3, 40), (5, 0.5, 0.1), (20, 100, 7)])
@@ -35,7 +35,7 @@ def test_changed_takes_mean_and_variance_of_the_exact_posterior(a, b, tau):
         integrate.quad(lambda x, k=k: x**k * weight(x), 0, top, limit=400, epsabs=1e-14)[0] for k in range(3)
     )
 
-    after = update_page(a, b, tau, True)
+    after = update_one(a, b, tau, True)
 
     assert after.mean == pytest.approx(first / total, rel=1e-5)
     assert after.a / after.b**2 == pytest.approx(second / total - (first / total) ** 2, rel=1e-4)
@@ -45,14 +45,14 @@ def test_changed_takes_mean_and_variance_of_the_exact_posterior(a, b, tau):
 def test_a_change_raises_the_rate_and_its_absence_lowers_it(a, b, tau):
     before = a / b
 
-    assert update_page(a, b, tau, False).mean < before
-    assert update_page(a, b, tau, True).mean >= before * (1 - 1e-9)
+    assert update_one(a, b, tau, False).mean < before
+    assert update_one(a, b, tau, True).mean >= before * (1 - 1e-9)
 
 
 @given(shapes, rates, waits)
 def test_the_belief_stays_a_proper_gamma(a, b, tau):
     for changed in (False, True):
-        after = update_page(a, b, tau, changed)
+        after = update_one(a, b, tau, changed)
 
         assert 0 < after.a < np.inf
         assert 0 < after.b < np.inf
@@ -62,9 +62,9 @@ def test_the_belief_stays_a_proper_gamma(a, b, tau):
 def test_arrays_and_scalars_agree(rows):
     a, b, tau, changed = (np.array(column) for column in zip(*rows, strict=True))
 
-    new_a, new_b = update_pages(a, b, tau, changed)
+    new_a, new_b = update_page(a, b, tau, changed)
 
-    expected = np.array([update_page(*row) for row in rows])
+    expected = np.array([update_one(*row) for row in rows])
     np.testing.assert_allclose(new_a, expected[:, 0], rtol=1e-7)
     np.testing.assert_allclose(new_b, expected[:, 1], rtol=1e-7)
 
@@ -97,7 +97,7 @@ def test_many_checks_recover_the_true_rate():
     random = np.random.default_rng(7)
     belief = Gamma(0.6, 12.0)
     for changed in random.random(3_000) < -np.expm1(-0.3 * 2.0):
-        belief = update_page(*belief, 2.0, bool(changed))
+        belief = update_one(*belief, 2.0, bool(changed))
 
     assert belief.mean == pytest.approx(0.3, rel=0.06)
 

@@ -8,8 +8,8 @@ from scipy import integrate, stats
 
 from crawl_platform.scheduling.refresh import (
     bayes_index,
-    bayes_indices,
     expected_freshness,
+    index_one,
     known_rate_index,
 )
 from tests.scheduling.cases import case_lines
@@ -22,14 +22,14 @@ def test_it_is_the_known_rate_index_averaged_over_the_belief(a, b, age):
     # Over quantiles the integrand is bounded: the index never exceeds the age.
     average, _ = integrate.quad(lambda p: known_rate_index(belief.ppf(p), age), 1e-13, 1 - 1e-13, limit=400)
 
-    assert bayes_index(a, b, age) == pytest.approx(average, rel=2e-5)
+    assert index_one(a, b, age) == pytest.approx(average, rel=2e-5)
 
 
 @given(st.floats(0.05, 60), st.floats(0.02, 500), st.floats(0, 500), st.floats(0, 500))
 def test_waiting_never_lowers_the_index(a, b, young, old):
     young, old = sorted((young, old))
 
-    assert 0 <= bayes_index(a, b, young) <= bayes_index(a, b, old) * (1 + 1e-9) + 1e-9
+    assert 0 <= index_one(a, b, young) <= index_one(a, b, old) * (1 + 1e-9) + 1e-9
 
 
 @given(st.lists(st.tuples(*[st.floats(0.05, 60)] * 5), min_size=1, max_size=30))
@@ -37,21 +37,21 @@ def test_arrays_and_scalars_agree(rows):
     columns = [np.array(column) for column in zip(*rows, strict=True)]
 
     np.testing.assert_allclose(
-        bayes_indices(*columns), [bayes_index(*row) for row in rows], rtol=1e-9, atol=1e-12
+        bayes_index(*columns), [index_one(*row) for row in rows], rtol=1e-9, atol=1e-12
     )
 
 
 def test_importance_multiplies_and_cost_divides():
-    assert bayes_index(2, 5, 3, importance=6, cost=2) == pytest.approx(3 * bayes_index(2, 5, 3))
+    assert index_one(2, 5, 3, importance=6, cost=2) == pytest.approx(3 * index_one(2, 5, 3))
 
 
 def test_a_page_just_checked_is_worth_nothing():
-    assert bayes_index(2, 5, 0.0) == 0.0
+    assert index_one(2, 5, 0.0) == 0.0
 
 
 def test_a_page_that_changes_constantly_is_not_worth_chasing():
     """What the gain score gets wrong: it would fetch the page that is stale again at once."""
-    hopeless, useful = bayes_index(2_000, 10, 1.0), bayes_index(10, 10, 1.0)
+    hopeless, useful = index_one(2_000, 10, 1.0), index_one(10, 10, 1.0)
 
     assert hopeless < useful
 
