@@ -75,6 +75,7 @@ class Frontier:
         self.emit_rate = 0.0
         self.known = 0
         self.fetched = 0
+        self.dead = 0
         self.window: Window | None = None
         self.addresses: dict[str, str] = {}
         """Address pinned per host, as far as known: the address gate is looked at before a claim."""
@@ -91,6 +92,7 @@ class Frontier:
                 self.hosts[host] = HostState(host, shard, record := decode(value, HostRecord))
                 self.known += record.known
                 self.fetched += record.fetched
+                self.dead += record.dead
             for key, value in self._shard_scan(b"r", shard):
                 known = decode(value, RobotsRecord)
                 self.robots.store(key[3:].decode(), known.rule, known.body, known.expires_at)
@@ -208,8 +210,8 @@ class Frontier:
         )
 
     def backlog(self) -> int:
-        """URLs known and never fetched."""
-        return self.known - self.fetched
+        """URLs that wait for their first success."""
+        return self.known - self.fetched - self.dead
 
     def _charge(self, state: HostState, lane: int, both: bool) -> None:
         if lane != FASTLANE:

@@ -58,6 +58,8 @@ class Plan:
     """Links that did not enter, by reason."""
     new_urls: int = 0
     first_fetches: int = 0
+    new_dead: int = 0
+    """URLs that were given up, dropped or gone before their first success, less those brought back."""
 
     @property
     def operations(self) -> int:
@@ -82,21 +84,30 @@ class Planner:
         lease = result.lease
         record = self._load(lease.host, lease.url) or lease.record
         self.plan.released.append(lease)
-        requested_meanwhile = record.lane == FASTLANE and record.request_id != lease.record.request_id
-        if not requested_meanwhile:
+        asked_again = _asked_again(lease.record, record)
+        redelivered = asked_again and lease.record.body_hash != 0 and record.body_hash == 0
+        if not asked_again:
             self._unqueue(lease.host, lease.url, record)
             record.request_id = ""
-        first = record.last_success_at == 0.0
+        first, dead = record.last_success_at == 0.0, _is_dead(record)
         self._judge(result, record)
+        if redelivered:
+            _forget_content(record)
         record.series, record.manifest = self._series, self._manifest
-        if not requested_meanwhile:
+        if not asked_again:
             self._queue_again(lease.host, lease.url, record)
         self._store(lease.host, lease.url, record)
         if first and record.last_success_at > 0:
             self._host(lease.host).fetched += 1
             self.plan.first_fetches += 1
+        self._count_dead(lease.host, _is_dead(record) - dead)
         for found in result.found:
             self.discover(found)
+
+    def _count_dead(self, host: str, change: int) -> None:
+        if change:
+            self._host(host).dead += change
+            self.plan.new_dead += change
 
     def _judge(self, result: PageResult, record: UrlRecord) -> None:
         if result.disposition in ("success", "redirect"):
@@ -229,8 +240,7 @@ class Planner:
             self.plan.new_urls += 1
             self.plan.added.append(url_key(self._frontier.book.shard(host), host, url))
         self._unqueue(host, url, record)
-        if record.state in (GONE, DROPPED):
-            record.state = FETCHED if record.last_success_at else QUEUED
+        self._revive(host, record)
         record.request_id = request_id
         self._enqueue(host, url, record, FASTLANE, int(self._now * 1000))
         self._store(host, url, record)
@@ -239,10 +249,16 @@ class Planner:
     def redeliver(self, host: str, url: str, record: UrlRecord) -> None:
         """The rows of its last fetch were quarantined: fetch it again now, as if it had never been seen."""
         self._unqueue(host, url, record)
-        record.body_hash = record.links_hash = 0
-        record.etag = record.last_modified = ""
+        self._revive(host, record)
+        _forget_content(record)
         self._enqueue(host, url, record, FASTLANE, int(self._now * 1000))
         self._store(host, url, record)
+
+    def _revive(self, host: str, record: UrlRecord) -> None:
+        """A URL that was gone or dropped is wanted after all."""
+        self._count_dead(host, -int(_is_dead(record)))
+        if record.state in (GONE, DROPPED):
+            record.state = FETCHED if record.last_success_at else QUEUED
 
     # the overlay
 
@@ -292,6 +308,25 @@ class Planner:
         return self.plan
 
 
+def _asked_again(claimed: UrlRecord, stored: UrlRecord) -> bool:
+    """Whether a request or redelivery has queued the URL anew since it was claimed: that fetch is still owed."""
+    return stored.lane == FASTLANE and (stored.lane, stored.rank, stored.request_id) != (
+        claimed.lane,
+        claimed.rank,
+        claimed.request_id,
+    )
+
+
+def _is_dead(record: UrlRecord) -> bool:
+    return record.state in (GONE, DROPPED) and record.last_success_at == 0.0
+
+
+def _forget_content(record: UrlRecord) -> None:
+    """The rows of the last content are lost: the next fetch must bring them all, not "unchanged"."""
+    record.body_hash = record.links_hash = 0
+    record.etag = record.last_modified = record.fingerprint = record.link_set = ""
+
+
 def prior_of(shape: float, rate: float) -> Gamma:
     """Gamma prior of a page of which nothing is known; `rate` in changes per day."""
     return Gamma(shape, shape / rate)
@@ -303,6 +338,7 @@ def absorb(frontier: Frontier, plan: Plan, now: float, boot: float) -> None:
         frontier.seen.add(key)
     frontier.known += plan.new_urls
     frontier.fetched += plan.first_fetches
+    frontier.dead += plan.new_dead
     for lease in plan.released:
         frontier.hosts[lease.host].leased.discard(lease.url)
     for host, record in plan.hosts.items():
@@ -312,7 +348,9 @@ def absorb(frontier: Frontier, plan: Plan, now: float, boot: float) -> None:
         record.not_before = max(record.not_before, state.record.not_before)
         record.backoff = state.record.backoff
         state.record = record
-        state.queues_changed()
+    # A released URL may have been queued anew meanwhile, so its host counts although the plan left it alone.
+    for host in dict.fromkeys((*plan.hosts, *(lease.host for lease in plan.released))):
+        frontier.hosts[host].queues_changed()
         frontier.reschedule(host, now, boot)
 
 

@@ -71,6 +71,8 @@ class HostRecord(msgspec.Struct, array_like=True):
     """An `Admit` message has arrived (its event row is written once)."""
     excluded: bool = False
     """The exclusion's event row has been written."""
+    dead: int = 0
+    """Known URLs that were given up, dropped or gone before their first success."""
 
 
 class RobotsRecord(msgspec.Struct, array_like=True):
