@@ -4,6 +4,7 @@ from xxhash import xxh3_64_intdigest
 
 from crawl_platform.digest import charset
 from crawl_platform.digest.blocks import main_text
+from crawl_platform.digest.depth import bounded
 from crawl_platform.digest.fingerprint import fingerprint, of_bytes
 from crawl_platform.digest.kind import kind_of
 from crawl_platform.digest.model import Digest, Link
@@ -28,11 +29,10 @@ def digest(body: bytes, url: str, content_type: str | None) -> Digest:
 
 def _html(body: bytes, url: str, content_type: str | None) -> Digest:
     encoding, query_encoding = charset.sniff(body, content_type)
-    page = Page(charset.decode(body, encoding), url, query_encoding)
+    page = Page(bounded(charset.decode(body, encoding)), url, query_encoding)
     links = page.links
     title = page.title or ""
     text = main_text(page.blocks)[:MAX_TEXT]
-    everything = not page.robots.isdisjoint(("none",))
     return Digest(
         is_html=True,
         charset=encoding,
@@ -43,8 +43,8 @@ def _html(body: bytes, url: str, content_type: str | None) -> Digest:
         title=title[:MAX_TITLE],
         text=text,
         canonical=page.canonical,
-        noindex=everything or "noindex" in page.robots,
-        nofollow=everything or "nofollow" in page.robots,
+        noindex=page.noindex,
+        nofollow=page.nofollow,
         meta_refresh=page.meta_refresh,
         frames=tuple(page.frames),
         hreflang=tuple(page.hreflang),

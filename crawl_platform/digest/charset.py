@@ -145,14 +145,17 @@ def _prescan(head: bytes) -> str | None:
     return None
 
 
+_SAMPLE = 65_536
+
+
 def _guess(body: bytes) -> str | None:
     if body.isascii():
         return None
-    # A body may be cut in the middle of a character.
-    sample = body[:65_536]
+    sample = body[:_SAMPLE]
+    whole = len(body) <= _SAMPLE
     for name, codec in (("utf-8", "utf-8"), ("shift_jis", "cp932"), ("euc-jp", "euc_jp")):
         try:
-            text = codecs.getincrementaldecoder(codec)().decode(sample)
+            text = codecs.getincrementaldecoder(codec)().decode(sample, final=whole)
         except UnicodeDecodeError:
             continue
         if name == "utf-8" or 3 * len(_kana(text)) > len(_wide(text)):

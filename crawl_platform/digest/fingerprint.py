@@ -19,29 +19,34 @@ _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
     r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 )
+# White space is collapsed before, so a blank is one space; all repetitions are bounded, so no text is slow.
 _CLOCK_REST = (
-    r"[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:\s?[ap]\.?m\b\.?)?"
-    r"(?:\s?(?:utc|gmt|[ce]e?s?t|p[sd]t|z)\b)?(?:\s?[+-][0-9]{2}:?[0-9]{2}\b)?"
+    r"[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?: ?[ap]\.?m\b\.?)?"
+    r"(?: ?(?:utc|gmt|[ce]e?s?t|p[sd]t|z)\b)?(?: ?[+-][0-9]{2}:?[0-9]{2}\b)?"
 )
 _CLOCK = rf"[0-9]{{1,2}}:{_CLOCK_REST}"
-_AGE = r"(?:sec(?:ond)?|min(?:ute)?|h(?:ou)?r|day|week|month|year)s?\s+ago\b"
+_AGE = r"(?:sec(?:ond)?|min(?:ute)?|h(?:ou)?r|day|week|month|year)s? ago\b"
 _COUNTED = (
     r"(?:views?|likes?|shares?|comments?|votes?|followers?|downloads?|reads?|online|visitors?|replies)\b"
 )
 _DOCUMENT = r"(?:documentation|docs|manual|reference)\b"
 
-# Noise by itself, whatever stands before: what may follow the first digits of a date, clock, age, count or version.
+# Noise by itself, whatever stands before: what may follow the first digits of a date, clock, age, count, version.
 _ALWAYS = (
     rf"-[0-9]{{1,2}}-[0-9]{{1,2}}(?:[t ]{_CLOCK})?(?![0-9-])",
     r"([/.])[0-9]{1,2}\1[0-9]{2,4}\b(?![.0-9])",
     rf":{_CLOCK_REST}",
-    rf"\.[0-9]+(?:(?:\.[0-9]+)+(?:[-+][0-9a-z.]+)*|(?:\.[0-9]+)*(?=\s+{_DOCUMENT}))",
-    rf"(?:st|nd|rd|th|\.)?\s+{_MONTH}(?:,?\s+[0-9]{{4}}\b|(?![a-z]))",
-    rf"\s+{_AGE}",
-    rf"[0-9,.]*[km]?\s+{_COUNTED}",
+    rf"\.[0-9]{{1,9}}(?:(?:\.[0-9]{{1,9}}){{1,6}}(?:[-+][0-9a-z.]{{1,20}}){{0,3}}"
+    rf"|(?:\.[0-9]{{1,9}}){{0,3}}(?= {_DOCUMENT}))",
+    rf"(?:st|nd|rd|th|\.)? {_MONTH}(?:,? [0-9]{{4}}\b|(?![a-z]))",
+    rf" {_AGE}",
+    rf"(?:[.,][0-9]{{1,3}}){{0,4}}[km]? {_COUNTED}",
 )
 # Noise only after a word that says what it is.
-_LED = r"[0-9]{1,2}(?:st|nd|rd|th)?,?\s+[0-9]{4}\b|[0-9]+(?:\.[0-9]+)*(?:[-–][0-9]+)?(?:[a-z]+[0-9]*)?"
+_LED = (
+    r"[0-9]{1,2}(?:st|nd|rd|th)?,? [0-9]{4}\b"
+    r"|[0-9]{1,9}(?:\.[0-9]{1,9}){0,6}(?:[-–][0-9]{1,9})?(?:[a-z]{1,9}[0-9]{0,9})?"
+)
 _names = re.compile(r"\w+").findall
 _MONTHS = frozenset(
     _names(
@@ -56,11 +61,14 @@ _LEADS = _MONTHS | {"version", "ver", "release", "rev", "revision", "build", "v"
 # The lookbehind comes second so that the search stays a scan for digits. A digit inside a word, a decimal or a
 # price starts nothing, but "v1.2" does.
 _digits = re.compile(r"[0-9](?:(?<![\w.,$€£¥].)|(?<=\bv.))").finditer
-_always = re.compile(rf"[0-9]+(?:{'|'.join(_ALWAYS)})").match
+_always = re.compile(rf"[0-9]{{1,9}}(?![0-9])(?:{'|'.join(_ALWAYS)})").match
 _led = re.compile(_LED).match
-_own_version = re.compile(rf"[0-9]+(?:\.[0-9]+)+(?=\s+{_DOCUMENT})").search
-# Hexadecimal from 12 characters on, anything mixed from 32 on.
-_nonce = re.compile(r"\b(?:(?=[a-z]*[0-9])(?=[0-9]*[a-z])[0-9a-f]{12,}|(?=[a-z_-]*[0-9])[\w-]{32,})\b").sub
+_own_version = re.compile(rf"[0-9](?<![\w.].)[0-9]{{0,5}}(?:\.[0-9]{{1,6}}){{1,4}}(?= {_DOCUMENT})").search
+# Hexadecimal from 12 characters on, anything mixed from 32 on; ASCII, lest a sentence without spaces be one.
+_nonce = re.compile(
+    r"\b(?:(?=[a-z]{0,99}[0-9])(?=[0-9]{0,99}[a-z])[0-9a-f]{12,}|(?=[a-z_-]{0,99}[0-9])[\w-]{32,})\b",
+    re.ASCII,
+).sub
 _NONCE_LEAST = 12
 _LEAD_LENGTH = 24
 _digit = re.compile(r"[0-9]").search

@@ -77,8 +77,16 @@ class Page:
 
     @property
     def links(self) -> tuple[Link, ...]:
-        nofollow = "nofollow" in self.robots
-        return tuple(anchor.finish(nofollow) for anchor in self._anchors)
+        nofollow = self.nofollow
+        return tuple([anchor.finish(nofollow) for anchor in self._anchors])
+
+    @property
+    def nofollow(self) -> bool:
+        return "nofollow" in self.robots or "none" in self.robots
+
+    @property
+    def noindex(self) -> bool:
+        return "noindex" in self.robots or "none" in self.robots
 
     def _find_base(self, tree: LexborHTMLParser, url: str) -> Base | None:
         """HTML §2.4.3: the first `base` with an href, if it parses; it is itself relative to the document."""

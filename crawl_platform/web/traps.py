@@ -29,7 +29,8 @@ _four_digits = re.compile(r"[0-9]{4}").search
 # 24 and more letters and digits with several of both: a token, not a word. Alone it may be a commit or a digest
 # of a file; said to be a session it is one.
 _session = re.compile(
-    r"/(?:s|sid|sess|session(?:_?id)?)[/=_-](?=(?:[^/?]*[0-9]){4})(?=(?:[^/?]*[a-z]){4})[0-9a-z]{24,}/", re.IGNORECASE
+    r"/(?:s|sid|sess|session(?:_?id)?)[/=_-](?=(?:[^/?]*[0-9]){4})(?=(?:[^/?]*[a-z]){4})[0-9a-z]{24,}/",
+    re.IGNORECASE,
 ).search
 
 

@@ -11,11 +11,25 @@ from tests.web.cases import own_cases, shared_cases, shared_path
 
 LINES = st.lists(
     st.sampled_from(
-        ["user-agent: *", "user-agent: foobot", "user-agent", "disallow: /", "allow: /a*b$", "disallow: /%zz", "crawl-delay: x",
-         "crawl-delay: 1e999", "crawl-delay: -1", "sitemap: \x00", ": : :", "#", "disallow: /" + "*a" * 50, "\ufffe"]
+        [
+            "user-agent: *",
+            "user-agent: foobot",
+            "user-agent",
+            "disallow: /",
+            "allow: /a*b$",
+            "disallow: /%zz",
+            "#",
+            "crawl-delay: x",
+            "crawl-delay: 1e999",
+            "crawl-delay: -1",
+            "sitemap: \x00",
+            ": : :",
+            "\ufffe",
+            "disallow: /" + "*a" * 50,
+        ]
     ),
     max_size=12,
-).map("\n".join)  # fmt: skip
+).map("\n".join)
 
 
 @pytest.mark.parametrize("case", own_cases("robots.jsonl"), ids=lambda case: case["why"])
@@ -103,7 +117,7 @@ def test_parse_never_raises(body: bytes, path: str) -> None:
 
 
 @given(
-    st.lists(st.sampled_from("/ a b * $ %2A ? = .".split()), max_size=8).map("".join),
+    st.lists(st.sampled_from(list("/ab*$?=.")), max_size=8).map("".join),
     st.text("/ab?=.", max_size=12),
 )
 def test_patterns_match_as_the_textbook_regular_expression(pattern: str, tail: str) -> None:

@@ -7,8 +7,45 @@ from crawl_platform.web.url import RULES, Base, canonicalize, explain, host_of, 
 from tests.web.cases import own_cases, shared_cases
 
 PIECES = st.sampled_from(
-    "/ // . .. ? & # = ; : @ %20 %2e %2F %7e %zz % a B x9 utm_source=1 sid=0123456789abcdef0 sid=3 jsessionid=Q"
-    ' PHPSESSID=1 (S(abcdefghijklmnopqrstuv0)) \u00e9 \u65e5 gclid " > + \\ \t | [ ]'.split(" ")
+    [
+        "/",
+        "//",
+        ".",
+        "..",
+        "?",
+        "&",
+        "#",
+        "=",
+        ";",
+        ":",
+        "@",
+        "%20",
+        "%2e",
+        "%2F",
+        "%7e",
+        "%zz",
+        "%",
+        "a",
+        "B",
+        "x9",
+        "utm_source=1",
+        "gclid",
+        "sid=0123456789abcdef0",
+        "sid=3",
+        "jsessionid=Q",
+        "PHPSESSID=1",
+        "(S(abcdefghijklmnopqrstuv0))",
+        "é",
+        "日",
+        '"',
+        ">",
+        "+",
+        "\\",
+        "\t",
+        "|",
+        "[",
+        "]",
+    ]
 )
 WILD_URLS = st.builds(
     lambda scheme, host, rest: scheme + host + "".join(rest),

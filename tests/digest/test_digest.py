@@ -1,0 +1,146 @@
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawl_platform.digest import depth, digest
+from crawl_platform.digest.depth import bounded
+from crawl_platform.digest.kind import kind_of
+from crawl_platform.digest.simhash import distance, simhash
+
+URL = "http://s.example/"
+TAGS = st.sampled_from(
+    ["<a href=x>", "</a>", "<nav>", "</nav>", "<svg>", "<template>", "<table>", "<td>", "<title>", "<base href='//['>",
+     "<p>",
+     "<meta http-equiv=refresh content=0>", "<iframe src=x>", "<a xlink:href>",
+     "<select>", "<!--", "-->", "<![CDATA[",
+     "<frameset>",
+     "<script>", "</script>", "<math><mi>", "</html>", "<html>", "<body>", "1.2.3 ",
+     "Nov 3, 2026", "\x00", "é", " ", "<div hidden>"]
+)  # fmt: skip
+HTML = st.lists(TAGS, max_size=30).map(lambda tags: "".join(tags).encode())
+CONTENT_TYPES = st.sampled_from(
+    [None, "text/html", "text/html; charset=utf-16", "text/plain", "x", "text/html; charset="]
+)
+
+
+@given(st.binary() | HTML, CONTENT_TYPES | st.text())
+@settings(max_examples=300, deadline=None)
+def test_digest_never_raises(body: bytes, content_type: str | None) -> None:
+    page = digest(body, URL, content_type)
+
+    assert len(page.fingerprint) == 32
+    assert -(2**63) <= page.simhash < 2**63
+    assert 0 <= page.links_hash < 2**64
+
+
+@given(HTML, st.sampled_from(["", "about:blank", "x", "http://", "\ud800"]))
+@settings(deadline=None)
+def test_digest_never_raises_for_any_document_url(body: bytes, url: str) -> None:
+    assert digest(body, url, "text/html").is_html
+
+
+@given(HTML)
+@settings(deadline=None)
+def test_a_digest_is_a_function_of_its_input(body: bytes) -> None:
+    assert digest(body, URL, "text/html") == digest(body, URL, "text/html")
+
+
+HOSTILE = {
+    "nested div": b"<div>" * 50_000,
+    "nested nav": b"<nav><div>" * 25_000,
+    "closed by others": b"<div></x>" * 25_000,
+    "links in svg": b"<svg>" + b"<a href=x>" * 25_000,
+    "unclosed links": b"<p><a href=x>y" * 17_000,
+    "digits": b"<p>" + b"1" * 250_000,
+    "versions": b"<p>" + b"1." * 125_000,
+    "numbers": b"<p>" + b"1 " * 125_000,
+    "signs": b"<p>" + b"-1" * 125_000,
+    "classes": b'<div class="' + b"nav- " * 50_000 + b'">',
+    "quotes": b"<meta '\"" * 30_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_pages_take_bounded_time(name: str) -> None:
+    started = time.process_time()
+
+    digest(HOSTILE[name], URL, "text/html")
+
+    assert time.process_time() - started < 2.0
+
+
+def test_without_the_bound_nesting_takes_quadratic_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seconds(tags: int) -> float:
+        started = time.process_time()
+        digest(b"<div>" * tags, URL, "text/html")
+        return time.process_time() - started
+
+    bound = seconds(20_000)
+    monkeypatch.setattr(depth, "TAGS_UNWATCHED", 10**9)
+
+    assert seconds(20_000) > 5 * bound
+
+
+def test_flat_pages_are_never_cut() -> None:
+    flat = b"<ul>" + b"<li><b>x</b>" * 10_000 + b"</ul>" + b"<p>x<br>" * 10_000
+
+    assert bounded(flat) == flat
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "kind"),
+    [
+        (b"<p>x", "text/html", "html"),
+        (b"<p>x", "application/xhtml+xml; charset=utf-8", "html"),
+        (b"<!doctype html>", None, "html"),
+        (b"  <html>", "application/octet-stream", "html"),
+        (b"<p>x", "text/plain", "text"),
+        (b"words", None, "text"),
+        (b"words", "image/png", "other"),
+        (b"%PDF-1.7", "text/html", "other"),
+        (b"\x89PNG\r\n", None, "other"),
+        (b"\x00\x01\x02\x03", "text/html", "other"),
+        (b"<?xml version='1.0'?><urlset>", None, "other"),
+        (b"<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'>", "application/xml", "html"),
+        (b"{}", "application/json", "other"),
+        (b"", None, "text"),
+    ],
+)
+def test_kind_of_body(body: bytes, content_type: str | None, kind: str) -> None:
+    assert kind_of(body, content_type) == kind
+
+
+def test_other_bodies_have_a_fingerprint_and_nothing_else() -> None:
+    page = digest(b"%PDF-1.7 <a href=x>", URL, "application/pdf")
+
+    assert not page.is_html
+    assert page.links == ()
+    assert page.text == ""
+    assert page.fingerprint != digest(b"%PDF-1.7 <a href=y>", URL, "application/pdf").fingerprint
+
+
+def test_plain_text_has_text_and_no_links() -> None:
+    page = digest("see <a href=x> café".encode(), URL, "text/plain")
+
+    assert page.text == "see <a href=x> café"
+    assert page.links == ()
+    assert page.simhash
+
+
+def test_near_duplicates_have_near_simhashes() -> None:
+    words = [f"word{i * 7919 % 1000}" for i in range(400)]
+    edited = [*words[:200], "another", *words[201:]]
+    other = [f"term{i * 7907 % 1000}" for i in range(400)]
+
+    assert distance(simhash(" ".join(words)), simhash(" ".join(edited))) <= 6
+    assert distance(simhash(" ".join(words)), simhash(" ".join(other))) >= 16
+    assert simhash("") == 0
+
+
+def test_scripts_without_spaces_have_simhashes_too() -> None:
+    text = "".join(chr(0x4E00 + i * 31 % 2_000) for i in range(600))
+
+    assert distance(simhash(text), simhash(text[:300] + "新" + text[301:])) <= 8
+    assert distance(simhash(text), simhash("".join(chr(0x5E00 + i * 37 % 2_000) for i in range(600)))) >= 16
