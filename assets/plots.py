@@ -58,8 +58,9 @@ def rank_curve(
         axes.plot(np.arange(1, len(ordered) + 1), ordered, ".-", ms=4, lw=1, color=colour, label=name)
     for name, level in marks.items():
         axes.axhline(level, color="#a0aec0", lw=1, ls="--", label=name)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    if any(line.get_xdata().size for line in axes.lines):
+        axes.set_xscale("log")
+        axes.set_yscale("log")
     axes.minorticks_off()
     axes.legend(fontsize=8, frameon=False)
     return _markdown(figure, title)

@@ -62,7 +62,7 @@ SELECT r.request_id, r.target, r.requested_by, r.reason, r.priority FROM request
 LEFT JOIN hosts_now h ON h.host = r.target
 ANTI JOIN promotions p ON p.decision_id = r.request_id
 WHERE r.kind = 'promote' AND (h.host IS NULL OR h.state <> 'seed' OR h.decision_id = r.request_id)
-ORDER BY coalesce(r.priority, 0) DESC, r."at", r.request_id
+ORDER BY coalesce(r.priority, 0) DESC, r.requested_at, r.request_id
 """
 PROMOTED = "SELECT host, decision_id FROM promotions"
 
@@ -278,7 +278,7 @@ def _promotion_rows(decided: list[Promotion], stamp: _Stamp) -> pa.Table:
         {
             "decision_id": d.decision_id,
             "host": d.host,
-            "at": stamp.at,
+            "decided_at": stamp.at,
             "reason": d.reason,
             "requested": d.requested,
             "position": d.candidate.position if d.candidate else None,
@@ -300,7 +300,7 @@ def _decision_rows(decided: list[Promotion], stamp: _Stamp) -> pa.Table:
     rows = [
         {
             "decision_id": d.decision_id,
-            "at": stamp.at,
+            "decided_at": stamp.at,
             "kind": "promotion",
             "subject": d.host,
             "verdict": "promoted" if d.promoted else "held",

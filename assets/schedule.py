@@ -60,15 +60,15 @@ WHERE h.state = 'seed' ORDER BY h.host
 """
 
 CELLS = """
-SELECT cell, arg_max(slots, "at") AS slots,
+SELECT cell, arg_max(slots, reported_at) AS slots,
     sum(cpu_seconds) / nullif(sum(fetches), 0) AS cpu_per_fetch,
     avg(latency_p50_ms) / 1000 AS latency
-FROM fleet_stats WHERE "at" > $now - INTERVAL 1 HOUR GROUP BY cell
+FROM fleet_stats WHERE reported_at > $now - INTERVAL 1 HOUR GROUP BY cell
 """
 
 DECIDED_ROWS = "SELECT * FROM crawl_schedule WHERE window_id = ? ORDER BY host"
 DECIDED_WITH = """
-SELECT evidence FROM decisions WHERE kind = 'schedule' AND subject = ? ORDER BY "at", decision_id LIMIT 1
+SELECT evidence FROM decisions WHERE kind = 'schedule' AND subject = ? ORDER BY decided_at, decision_id LIMIT 1
 """
 
 
@@ -267,7 +267,7 @@ def _decision_row(plan: Plan, window: ScheduleWindow, inputs: dict[str, int], ru
     }
     row = {
         "decision_id": decision_id(window.window_id, inputs, "schedule"),
-        "at": start,
+        "decided_at": start,
         "kind": "schedule",
         "subject": window.window_id,
         "verdict": "allocated",

@@ -49,7 +49,7 @@ def append_requests(store: Lake, requests: Sequence[Request]) -> int:
     rows = []
     for request in requests:
         at = as_datetime(request.at)
-        rows.append({**msgspec.structs.asdict(request), "at": at, "date": at.date()})
+        rows.append({**msgspec.structs.asdict(request), "requested_at": at, "date": at.date()})
     return store.append("requests", pa.Table.from_pylist(rows, schema=REQUESTS.schema))
 
 
@@ -74,12 +74,12 @@ def _between(store: Lake, kinds: tuple[str, ...], since: int, until: int) -> lis
     source = literal(str(store.path("requests")))
     older = f"ANTI JOIN delta_scan({source}, version => {since}) o ON o.request_id = n.request_id"
     query = f"""
-        SELECT n.request_id, epoch(n."at") AS "at", n.kind, n.target, n.requested_by, n.via,
+        SELECT n.request_id, epoch(n.requested_at) AS at, n.kind, n.target, n.requested_by, n.via,
             coalesce(n.reason, '') AS reason, coalesce(n.priority, 0) AS priority
         FROM delta_scan({source}, version => {until}) n {older if since >= 0 else ""}
         WHERE n.via = 'table' AND n.kind IN ({", ".join(map(literal, kinds))})
-        QUALIFY row_number() OVER (PARTITION BY n.request_id ORDER BY n."at") = 1
-        ORDER BY coalesce(n.priority, 0) DESC, n."at", n.request_id
+        QUALIFY row_number() OVER (PARTITION BY n.request_id ORDER BY n.requested_at) = 1
+        ORDER BY coalesce(n.priority, 0) DESC, n.requested_at, n.request_id
     """
     with store.connect() as connection:
         rows: list[dict[str, Any]] = connection.execute(query).to_arrow_table().to_pylist()
@@ -105,7 +105,7 @@ def refuse(store: Lake, request: Request, why: str, now: float, decided_by: str)
     at = as_datetime(now)
     row = {
         "decision_id": f"refused-{request.request_id}",
-        "at": at,
+        "decided_at": at,
         "kind": request.kind,
         "subject": request.target,
         "verdict": "refused",

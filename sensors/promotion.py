@@ -76,7 +76,7 @@ class Handover:
         older = f"ANTI JOIN delta_scan({source}, version => {since}) o ON o.decision_id = n.decision_id"
         query = f"""
             SELECT n.decision_id, n.host, n.reason, n.urls FROM delta_scan({source}, version => {until}) n
-            {older if since >= 0 else ""} ORDER BY n."at", n.position, n.host
+            {older if since >= 0 else ""} ORDER BY n.decided_at, n.position, n.host
         """
         for row in self._store.query(query).to_pylist():
             self._promote(row["host"], row["urls"] or [], row["decision_id"], row["reason"])

@@ -17,11 +17,15 @@ from resources.cadence import Cadence
 from resources.lake import LakeResource, Reading, version_metadata
 
 SPEED = """
+WITH last AS (
+    SELECT arg_max(pages / nullif(seconds, 0), reported_at) AS pages_per_second,
+        arg_max(latency_p95_ms, reported_at) AS p95, arg_max(queued, reported_at) AS queued,
+        arg_max(rss_bytes, reported_at) AS rss
+    FROM fleet_stats
+    WHERE reported_at > (SELECT max(reported_at) FROM fleet_stats) - INTERVAL 5 MINUTE GROUP BY cell
+)
 SELECT sum(pages_per_second) AS pages_per_second, max(p95) AS latency_p95_ms, sum(queued) AS queued,
-    sum(rss) / 1e6 AS cells_rss_mb
-FROM (SELECT arg_max(pages / nullif(seconds, 0), "at") AS pages_per_second, arg_max(latency_p95_ms, "at") AS p95,
-    arg_max(queued, "at") AS queued, arg_max(rss_bytes, "at") AS rss FROM fleet_stats
-    WHERE "at" > (SELECT max("at") FROM fleet_stats) - INTERVAL 5 MINUTE GROUP BY cell)
+    sum(rss) / 1e6 AS cells_rss_mb FROM last
 """
 SINCE = """
 SELECT count(*) AS commits, sum(coalesce(rows[$table], 0))::BIGINT AS added FROM commits WHERE commit_id > $since

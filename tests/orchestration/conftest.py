@@ -3,11 +3,19 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets import plots
 from crawl_platform.clock import ManualClock
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Orchestration, Settings
 from tests.orchestration.harness import Harness
 from tests.orchestration.made_up_crawl import SHARDS, MadeUpCrawl, RememberingFleet
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(request, monkeypatch):
+    """Drawing takes a third of a run's time; `test_plots.py` looks at the pictures themselves."""
+    if "draws" not in request.keywords:
+        monkeypatch.setattr(plots, "_markdown", lambda figure, caption: dg.MetadataValue.md(caption))
 
 
 @pytest.fixture

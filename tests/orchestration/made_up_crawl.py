@@ -33,6 +33,7 @@ class MadeUpCrawl:
         self.commits = 0
         self._fetches = 0
         self._rows: dict[str, list[dict[str, Any]]] = {}
+        self._begun: dict[str, int] = {}
 
     def _add(self, table: str, **values: Any) -> None:
         now = as_datetime(self.clock.now())
@@ -45,7 +46,7 @@ class MadeUpCrawl:
             "hosts",
             host=host,
             shard=0,
-            at=now,
+            happened_at=now,
             event=event,
             state=state,
             trusted=trusted,
@@ -102,7 +103,7 @@ class MadeUpCrawl:
         counts = dict.fromkeys(NOT_LOOKED_AT, 0)
         self._add(
             "fleet_stats",
-            at=as_datetime(self.clock.now()),
+            reported_at=as_datetime(self.clock.now()),
             seconds=60.0,
             fetches=fetches,
             pages=fetches,
@@ -115,13 +116,21 @@ class MadeUpCrawl:
 
     def commit(self) -> None:
         """A round of the committer: every table, then the version vector."""
+        self.begin_commit()
+        self.end_commit()
+
+    def begin_commit(self) -> None:
+        """The first part of a round: the rows are in their tables, and no row of `commits` says so yet."""
         self.commits += 1
-        versions = {name: self._commit_table(name, rows) for name, rows in self._rows.items()}
-        vector = {n: self.lake.version(n) for n, t in TABLES.items() if t.writer == "fleet"} | versions
+        self._begun = {name: self._commit_table(name, rows) for name, rows in self._rows.items()}
+
+    def end_commit(self) -> None:
+        """The second part: the version vector."""
+        vector = {n: self.lake.version(n) for n, t in TABLES.items() if t.writer == "fleet"} | self._begun
         at = as_datetime(self.clock.now())
         row = {
             "commit_id": self.commits,
-            "at": at,
+            "committed_at": at,
             "versions": list(vector.items()),
             "manifests": [f"made-up/bulk/{self.commits}"],
             "quarantined": [],
