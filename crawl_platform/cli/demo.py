@@ -220,7 +220,7 @@ class Show:
             return None
 
     def _promotion(self) -> str | None:
-        row = self._one('SELECT * FROM promotions ORDER BY "at", position LIMIT 1')
+        row = self._one("SELECT * FROM promotions ORDER BY decided_at, position LIMIT 1")
         if row is None:
             return None
         return (

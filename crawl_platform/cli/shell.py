@@ -7,7 +7,7 @@ from crawl_platform.errors import QueryError
 PROMPT, CONTINUED = "crawl> ", "  ...> "
 
 HELP = """\
-SQL ends with ; and may span lines. Times are UTC; the column "at" needs its quotes.
+SQL ends with ; and may span lines. Times are UTC.
 .tables          what can be queried, and what a row is
 .schema TABLE    columns of a table or view
 .refresh         move to the newest commit

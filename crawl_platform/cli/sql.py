@@ -99,7 +99,7 @@ class Session:
         try:
             return result.to_arrow_reader(BATCH_ROWS)
         except OSError as error:  # how a type that Arrow doesn't know comes out of DuckDB
-            raise QueryError(f"{explain_error(error, statement)}: cast it to VARCHAR") from error
+            raise QueryError(f"{explain_error(error)}: cast it to VARCHAR") from error
 
     def _show(self, result: pa.RecordBatchReader) -> None:
         if self._format == "json":
@@ -115,7 +115,7 @@ def _query_errors(sql: str) -> Iterator[None]:
     try:
         yield
     except (duckdb.Error, pa.ArrowException) as error:
-        raise QueryError(explain_error(error, sql)) from error
+        raise QueryError(explain_error(error)) from error
 
 
 def print_tables(console: Console) -> None:
@@ -160,7 +160,11 @@ def _refresh(session: Session, lake: Lake, console: Console) -> None:
 
 def _standing(lake: Lake, at: int | None) -> str:
     row = lake.latest_commit() if at is None else lake.commit(at)
-    return f"Commit {row.commit_id} of {row.at:%Y-%m-%d %H:%M:%S} UTC." if row else "Nothing committed yet."
+    return (
+        f"Commit {row.commit_id} of {row.committed_at:%Y-%m-%d %H:%M:%S} UTC."
+        if row
+        else "Nothing committed yet."
+    )
 
 
 @contextlib.contextmanager

@@ -64,7 +64,9 @@ def _report(crawl: Crawl) -> dict[str, Any]:
             {"cell": b.cell, "silent": b.cell in silent, "last_heartbeat": as_datetime(b.at), **b.report}
             for b in beats
         ],
-        "commit": None if commit is None else {"commit_id": commit.commit_id, "at": commit.at},
+        "commit": None
+        if commit is None
+        else {"commit_id": commit.commit_id, "committed_at": commit.committed_at},
         "dagster": f"http://127.0.0.1:{crawl.settings.orchestration.port}"
         if any(c.name == "dagster" for c in children)
         else None,
@@ -100,7 +102,7 @@ def _print_report(report: dict[str, Any]) -> None:
     commit = report["commit"]
     click.echo("")
     click.echo(
-        f"lake: commit {commit['commit_id']} at {show(commit['at'])}"
+        f"lake: commit {commit['commit_id']} at {show(commit['committed_at'])}"
         if commit
         else "lake: nothing committed yet"
     )

@@ -28,7 +28,7 @@ def _ask(crawl: Crawl, kind: str, target: str, via: str, reason: str, request_id
     now = as_datetime(SystemClock().now())
     row = {
         "request_id": request_id,
-        "at": now,
+        "requested_at": now,
         "kind": kind,
         "target": target,
         "requested_by": getpass.getuser(),
@@ -187,19 +187,21 @@ def promotions(why: str | None, as_json: bool, home: Path) -> None:
     crawl = Crawl.at(home)
     where = "WHERE host = $1" if why else ""
     rows = crawl.lake.query(
-        f'SELECT * EXCLUDE (date, urls), len(urls) AS urls FROM promotions {where} ORDER BY "at" DESC',
+        f"SELECT * EXCLUDE (date, urls), len(urls) AS urls FROM promotions {where} ORDER BY decided_at DESC",
         [why] if why else [],
     ).to_pylist()
     if as_json:
         print_json([{**row, "input_versions": dict(row["input_versions"])} for row in rows])
     elif why and rows:
         for row in rows:
-            click.echo(f"{row['host']} was promoted at {row['at']:%Y-%m-%d %H:%M:%S}: {row['reason']}")
+            click.echo(
+                f"{row['host']} was promoted at {row['decided_at']:%Y-%m-%d %H:%M:%S}: {row['reason']}"
+            )
             click.echo(f"  linked by: {', '.join(row['supporters'] or [])}")
             click.echo(f"  decision {row['decision_id']} from table versions {dict(row['input_versions'])}")
     else:
         columns = {
-            "at": "decided",
+            "decided_at": "decided",
             "host": "host",
             "position": "rank",
             "independent_support": "support",

@@ -177,7 +177,7 @@ def _commit_row(result: Round, at: datetime, versions: dict[str, int]) -> dict[s
     day: date = at.date()
     return {
         "commit_id": result.commit_id,
-        "at": at,
+        "committed_at": at,
         "versions": list(versions.items()),
         "manifests": [manifest.label for manifest in result.manifests],
         "quarantined": [manifest.label for manifest in result.quarantined],

@@ -122,7 +122,7 @@ def host_row(host: str, shard: int, at: float, event: str, state: str, cell: str
     return {
         "host": host,
         "shard": shard,
-        "at": when,
+        "happened_at": when,
         "event": event,
         "state": state,
         "cell": cell,

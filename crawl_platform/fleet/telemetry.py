@@ -50,7 +50,7 @@ class Telemetry:
         row |= {name: delta[name] for name in ("discovery", "refresh", "lent")}
         row |= {
             "cell": self._cell,
-            "at": now,
+            "reported_at": now,
             "date": now.date(),
             "seconds": seconds,
             "in_flight": self.in_flight,

@@ -20,7 +20,7 @@ class CommitRow(msgspec.Struct, frozen=True):
     """One row of `commits`: a consistent version vector."""
 
     commit_id: int
-    at: datetime
+    committed_at: datetime
     versions: dict[str, int]
     manifests: list[str]
     quarantined: list[str]

@@ -14,8 +14,6 @@ _EXPLAIN = re.compile(
     r"\s*EXPLAIN\b(\s+ANALYZE\b)?(\s*\(\s*(ANALYZE|FORMAT)\b[^)]*\))?", re.IGNORECASE | re.DOTALL
 )
 
-_BARE_AT = re.compile(r"""(?<!["'\w.])at(?!["'\w]|\s+time\b)""", re.IGNORECASE)
-
 
 def read_only_statements(sql: str) -> list[str]:
     """The statements of `sql`, in order. Raises `QueryError` if one doesn't parse or would write."""
@@ -29,7 +27,7 @@ def _parse(sql: str) -> list[duckdb.Statement]:
     try:
         return duckdb.extract_statements(sql)
     except duckdb.Error as error:
-        raise QueryError(explain_error(error, sql)) from error
+        raise QueryError(explain_error(error)) from error
 
 
 def _require_read_only(statement: duckdb.Statement) -> None:
@@ -53,10 +51,7 @@ def _explains_a_select(query: str) -> bool:
     return len(inner) == 1 and inner[0].type == duckdb.StatementType.SELECT
 
 
-def explain_error(error: Exception, sql: str) -> str:
-    """DuckDB's message in one line, with its suggestion, and a hint for the usual trap."""
+def explain_error(error: Exception) -> str:
+    """DuckDB's message in one line, with its suggestion."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    message = " ".join(line for line in lines if not line.startswith(("LINE ", "^")))
-    if isinstance(error, duckdb.ParserException) and _BARE_AT.search(sql):
-        message += ' (the column "at" needs its quotes: at is a keyword)'
-    return message
+    return " ".join(line for line in lines if not line.startswith(("LINE ", "^")))

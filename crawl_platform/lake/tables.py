@@ -155,7 +155,7 @@ HOSTS = Table(
     (
         _c("host", S, "Hostname.", True),
         _c("shard", I32, "Its shard.", True),
-        _c("at", TIME, "When.", True),
+        _c("happened_at", TIME, "When.", True),
         _c("event", S, "seeded, promoted, excluded, robots, backoff, unreachable.", True),
         _c("state", S, "State after the event: seed, excluded.", True),
         _c("trusted", BOOL, "Chosen by an operator: receives the ranks' teleport."),
@@ -200,7 +200,7 @@ FLEET_STATS = Table(
     "fleet",
     (
         _c("cell", S, "Cell.", True),
-        _c("at", TIME, "End of the period.", True),
+        _c("reported_at", TIME, "End of the period.", True),
         _c("seconds", F64, "Length of the period.", True),
         _c("fetches", I64, "Fetches ended in the period.", True),
         _c("pages", I64, "Of these, pages with outcome ok or not_modified.", True),
@@ -229,7 +229,7 @@ COMMITS = Table(
     "committer",
     (
         _c("commit_id", I64, "1, 2, 3 …", True),
-        _c("at", TIME, "When the round ended.", True),
+        _c("committed_at", TIME, "When the round ended.", True),
         _c("versions", pa.map_(S, I64), "Delta version of every table.", True),
         _c("manifests", pa.list_(S), "incarnation/series/number of each manifest in the round.", True),
         _c(
@@ -249,7 +249,7 @@ REQUESTS = Table(
     "requests",
     (
         _c("request_id", S, "Chosen by the requester; repeated ids are the same request.", True),
-        _c("at", TIME, "When it was asked.", True),
+        _c("requested_at", TIME, "When it was asked.", True),
         _c("kind", S, "recrawl, promote or exclude.", True),
         _c("target", S, "A URL, a host or *.domain.", True),
         _c("requested_by", S, "Person or system.", True),
@@ -266,7 +266,7 @@ DECISIONS = Table(
     "dagster",
     (
         _c("decision_id", S, "Derived from inputs and subject: the same inputs give the same id.", True),
-        _c("at", TIME, "When.", True),
+        _c("decided_at", TIME, "When.", True),
         _c("kind", S, "promotion or schedule.", True),
         _c("subject", S, "Host, URL or group.", True),
         _c("verdict", S, "promoted, held, allocated …", True),
@@ -324,7 +324,7 @@ PROMOTIONS = Table(
     (
         _c("decision_id", S, "Row of `decisions`.", True),
         _c("host", S, "Promoted host.", True),
-        _c("at", TIME, "When it was decided.", True),
+        _c("decided_at", TIME, "When it was decided.", True),
         _c("reason", S, "In words.", True),
         _c("requested", BOOL, "A customer asked for it by name.", True),
         _c("position", I64, "Position among horizon hosts at that time."),

@@ -69,11 +69,11 @@ HOSTS_NOW = View(
     "hosts_now",
     "One host with its last event; delay, robots_status, trusted and known_urls are the last ones reported.",
     """
-    WITH ordered AS (SELECT *, row(h."at", event) AS moment FROM hosts h)
+    WITH ordered AS (SELECT *, row(happened_at, event) AS moment FROM hosts)
     SELECT
         host,
         arg_max(shard, moment) AS shard,
-        max(o."at") AS "at",
+        max(happened_at) AS happened_at,
         arg_max(event, moment) AS event,
         arg_max(state, moment) AS state,
         arg_max(trusted, moment) AS trusted,
@@ -84,7 +84,7 @@ HOSTS_NOW = View(
         arg_max(known_urls, moment) AS known_urls,
         arg_max(cell, moment) AS cell,
         max(date) AS date
-    FROM ordered o GROUP BY host
+    FROM ordered GROUP BY host
     """,
     "hosts",
     ("hosts",),

@@ -87,26 +87,3 @@ def test_wrong_sql_is_told_in_one_line() -> None:
         read_only_statements("SELEC 1")
 
     assert str(caught.value) == 'Parser Error: syntax error at or near "SELEC"'
-
-
-@pytest.mark.parametrize(
-    "sql", ["SELECT at FROM commits", "SELECT max(at) FROM commits", "FROM hosts ORDER BY at"]
-)
-def test_the_column_at_gets_a_hint(sql: str) -> None:
-    with pytest.raises(QueryError, match='"at" needs its quotes'):
-        read_only_statements(sql)
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        'SELECT "at" FROM FROM commits',
-        "SELECT c.at FROM FROM c",
-        "SELECT now() AT TIME ZONE 'UTC' FROM FROM c",
-    ],
-)
-def test_other_mistakes_get_no_such_hint(sql: str) -> None:
-    with pytest.raises(QueryError) as caught:
-        read_only_statements(sql)
-
-    assert "quotes" not in str(caught.value)

@@ -88,13 +88,15 @@ def test_markup_in_values_is_shown_as_it_is(home: Path) -> None:
 
 def test_json_is_a_list_of_objects_with_iso_times(home: Path) -> None:
     result = crawl_sql(
-        home, "SELECT commit_id, c.at, versions, manifests, date FROM commits c WHERE commit_id = 1", "--json"
+        home,
+        "SELECT commit_id, committed_at, versions, manifests, date FROM commits c WHERE commit_id = 1",
+        "--json",
     )
 
     assert json.loads(result.stdout) == [
         {
             "commit_id": 1,
-            "at": "2026-11-30T12:00:01.123456Z",
+            "committed_at": "2026-11-30T12:00:01.123456Z",
             "versions": {"fetches": 1},
             "manifests": ["manifests-1", "é"],
             "date": "2026-11-30",

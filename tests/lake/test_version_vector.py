@@ -30,7 +30,7 @@ def test_the_latest_commit_comes_back_whole(lake: Lake) -> None:
     assert isinstance(row, CommitRow)
     assert (row.commit_id, row.versions) == (1, {"fetches": 1, "links": 0})
     assert row.manifests == ["manifests-1", "é"]
-    assert row.at.tzinfo is not None
+    assert row.committed_at.tzinfo is not None
 
 
 def test_rows_after_the_vector_are_invisible(lake: Lake) -> None:

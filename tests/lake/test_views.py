@@ -97,17 +97,17 @@ def test_hosts_now_has_the_last_event_and_the_last_reported_values(lake: Lake) -
     fill(
         lake,
         "hosts",
-        {"host": "a", "at": at(0), "event": "seeded", "decision_id": "d", **unsaid, "trusted": True},
+        {"host": "a", "happened_at": at(0), "event": "seeded", "decision_id": "d", **unsaid, "trusted": True},
         {
             "host": "a",
-            "at": at(1),
+            "happened_at": at(1),
             "event": "robots",
             "decision_id": None,
             **unsaid,
             "robots_status": "rules",
         },
-        {"host": "a", "at": at(2), "event": "backoff", "decision_id": None, **unsaid, "delay": 5.0},
-        {"host": "b", "at": at(0), "event": "promoted"},
+        {"host": "a", "happened_at": at(2), "event": "backoff", "decision_id": None, **unsaid, "delay": 5.0},
+        {"host": "b", "happened_at": at(0), "event": "promoted"},
     )
 
     found = lake.query(
@@ -126,7 +126,9 @@ def test_hosts_now_has_the_last_event_and_the_last_reported_values(lake: Lake) -
 
 
 def test_of_two_events_of_one_instant_hosts_now_shows_one_whole(lake: Lake) -> None:
-    events = [{"host": "a", "at": at(0), "event": e, "state": e, "cell": e} for e in ("seeded", "promoted")]
+    events = [
+        {"host": "a", "happened_at": at(0), "event": e, "state": e, "cell": e} for e in ("seeded", "promoted")
+    ]
     fill(lake, "hosts", *events)
 
     assert lake.query("SELECT event, state, cell FROM hosts_now").to_pylist() == [
