@@ -25,9 +25,11 @@ class HostBook:
             self._excluded.add(name)
 
     def forget(self, name: str) -> None:
+        """Drop the directive about exactly this name: `*.a.test` and `a.test` are two names."""
         self._seeds.discard(name)
         self._excluded.discard(name)
-        self._excluded_domains.discard(name.removeprefix("*."))
+        if name.startswith("*."):
+            self._excluded_domains.discard(name[2:])
 
     def state(self, host: str) -> str:
         if host in self._excluded or (self._excluded_domains and self._domain_excluded(host)):
