@@ -18,10 +18,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from assets.plots import markdown_table, rank_curve
 from crawl_platform.clock import Clock, as_datetime
-from crawl_platform.graph.promotion import FLOOR_SHARE, Candidate, Rules, Verdict, decide
+from crawl_platform.graph.promotion import FLOOR_SHARE, Candidate, Rules, Verdict, decide, explain
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import DECISIONS, PROMOTIONS
 from crawl_platform.settings import Settings
@@ -33,24 +34,18 @@ OWNERS = ["team:crawl"]
 RANK_INPUTS = ("links", "fetches", "hosts")
 """What a decision id is derived from: the fleet's tables behind the ranks."""
 ALL_INPUTS = (*RANK_INPUTS, "host_graph", "host_ranks", "requests")
-SHOWN_SUPPORTERS = 10
-EVIDENCE_COLUMNS = ("host", "verdict", "rank", "independent support", "spam mass", "why")
-UPSTREAM_CHECKS = {
-    "link_graph": ("links_have_their_fetch", "edges_add_up"),
-    "host_ranks": ("ranks_sum_to_one", "ranks_are_finite"),
-}
-
-HORIZON = """
-SELECT r.host, r.position, r.trust, r.uniform, r.spam_mass, r.eligible, r.support, r.independent_support
-FROM host_ranks r WHERE r.state = 'horizon' AND r.trust > 0 ORDER BY r.position
-"""
-SUPPORTERS = """
-SELECT src_host FROM host_graph WHERE dst_host = ? AND links > nofollow
-ORDER BY main DESC, links DESC, src_host LIMIT ?
+SHOWN_SUPPORTERS = """
+SELECT dst_host AS host, src_host AS value FROM host_graph
+WHERE links > nofollow AND dst_host IN (SELECT unnest($hosts::VARCHAR[]))
+QUALIFY row_number() OVER (PARTITION BY dst_host ORDER BY main DESC, links DESC, src_host) <= $most
+ORDER BY dst_host, main DESC, links DESC, src_host
 """
 KNOWN_URLS = """
-SELECT dst_url FROM links_now WHERE dst_host = ?
-GROUP BY dst_url ORDER BY count(DISTINCT src_host) DESC, count(*) DESC, dst_url LIMIT ?
+SELECT dst_host AS host, dst_url AS value FROM links_now
+WHERE dst_host IN (SELECT unnest($hosts::VARCHAR[])) GROUP BY dst_host, dst_url
+QUALIFY row_number() OVER (
+    PARTITION BY dst_host ORDER BY count(DISTINCT src_host) DESC, count(*) DESC, dst_url) <= $most
+ORDER BY dst_host, count(DISTINCT src_host) DESC, count(*) DESC, dst_url
 """
 FLOOR = "SELECT median(trust) AS level FROM host_ranks WHERE trusted"
 EXCLUDED = """
@@ -160,17 +155,17 @@ def _write(store: Lake, decided: list[Promotion], promoted: list[Promotion], sta
         store.append("promotions", _promotion_rows(promoted, stamp), stamp.inputs)
 
 
+ENDED = frozenset({AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED})
+
+
 def require_passed_checks(instance: dg.DagsterInstance) -> None:
     """Refuse to decide on a graph or ranks whose last blocking checks failed, however the run was started."""
     for asset, names in UPSTREAM_CHECKS.items():
         for name in names:
             key = dg.AssetCheckKey(dg.AssetKey(asset), name)
-            record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key]).get(key)
-            event = record.event if record else None
-            evaluation = (
-                event.dagster_event.asset_check_evaluation_data if event and event.dagster_event else None
-            )
-            if evaluation is not None and not evaluation.passed:
+            # A later run may already be planned: what counts is the last evaluation that ended.
+            ended = instance.event_log_storage.get_asset_check_execution_history(key, limit=1, status=ENDED)
+            if ended and ended[0].status is not AssetCheckExecutionRecordStatus.SUCCEEDED:
                 raise dg.Failure(
                     f"{asset}: the check {name} failed last time. Nothing is promoted until it passes.",
                     allow_retries=False,
@@ -185,37 +180,53 @@ def decide_promotions(reading: Reading, settings: Settings) -> list[Promotion]:
     median = reading.rows(FLOOR)[0]["level"] or 0.0
     rules = Rules(limits.promotion_quota, limits.promotion_min_support, FLOOR_SHARE * median)
     candidates = {row["host"]: Candidate(**row) for row in reading.rows(HORIZON)}
-    evidence = _Evidence(reading, limits.promotion_urls)
 
     def excluded(host: str) -> bool:
         return any(matches(pattern, host) for pattern in patterns)
 
-    asked = [
-        _requested(row, candidates.get(row["target"]), rules, evidence)
-        for row in reading.rows(REQUESTED)
-        if not excluded(row["target"])
-    ]
+    asked = [row for row in reading.rows(REQUESTED) if not excluded(row["target"])]
+    named = {row["target"] for row in asked}
     before = {row["host"]: row["decision_id"] for row in reading.rows(PROMOTED)}
-    taken = {promotion.host for promotion in asked}
-    open_ = [
+    free = [
         candidate
         for host, candidate in candidates.items()
-        if host not in taken and before.get(host, decision_id(host, inputs)) == decision_id(host, inputs)
+        if host not in named and before.get(host, decision_id(host, inputs)) == decision_id(host, inputs)
     ]
-    verdicts = decide(open_, rules, excluded, evidence.supporters, len(candidates))
-    return asked + [_ranked(verdict, rules, inputs, evidence) for verdict in verdicts]
+    verdicts = decide(free, rules, excluded)
+    evidence = _gather(reading, [*named, *(v.candidate.host for v in verdicts)], limits.promotion_urls)
+    words = [explain(v, rules, evidence.supporters(v.candidate.host), len(candidates)) for v in verdicts]
+    return [
+        *(_requested(row, candidates.get(row["target"]), rules, evidence) for row in asked),
+        *(
+            _ranked(verdict, why, rules, inputs, evidence)
+            for verdict, why in zip(verdicts, words, strict=True)
+        ),
+    ]
 
 
 @dataclass(frozen=True)
 class _Evidence:
-    reading: Reading
-    most_urls: int
+    """Who links to a host, and to which of its pages, for all hosts of one decision: two scans in all."""
+
+    linking: dict[str, list[str]]
+    linked: dict[str, list[str]]
 
     def supporters(self, host: str) -> list[str]:
-        return [row["src_host"] for row in self.reading.rows(SUPPORTERS, [host, SHOWN_SUPPORTERS])]
+        return self.linking.get(host, [])
 
     def urls(self, host: str) -> list[str]:
-        return [row["dst_url"] for row in self.reading.rows(KNOWN_URLS, [host, self.most_urls])]
+        return self.linked.get(host, [])
+
+
+def _gather(reading: Reading, hosts: list[str], most_urls: int) -> _Evidence:
+    def by_host(query: str, most: int) -> dict[str, list[str]]:
+        rows = reading.connection.execute(query, {"hosts": hosts, "most": most}).fetchall()
+        found: dict[str, list[str]] = {}
+        for host, value in rows:
+            found.setdefault(host, []).append(value)
+        return found
+
+    return _Evidence(by_host(SUPPORTERS, SHOWN_SUPPORTERS), by_host(KNOWN_URLS, most_urls))
 
 
 def decision_id(subject: str, inputs: Mapping[str, int], kind: str = "promotion") -> str:
@@ -224,7 +235,9 @@ def decision_id(subject: str, inputs: Mapping[str, int], kind: str = "promotion"
     return f"{kind}-{xxhash.xxh3_128_hexdigest(text.encode())}"
 
 
-def _ranked(verdict: Verdict, rules: Rules, inputs: Mapping[str, int], evidence: _Evidence) -> Promotion:
+def _ranked(
+    verdict: Verdict, reason: str, rules: Rules, inputs: Mapping[str, int], evidence: _Evidence
+) -> Promotion:
     host = verdict.candidate.host
     # A host that stays held for the same cause is one decision, not one per ranking.
     identity = (
@@ -235,7 +248,7 @@ def _ranked(verdict: Verdict, rules: Rules, inputs: Mapping[str, int], evidence:
         host,
         verdict.promoted,
         verdict.cause,
-        verdict.reason,
+        reason,
         False,
         verdict.candidate,
         evidence.supporters(host),
