@@ -111,7 +111,10 @@ def assert_brought_home(fleet: Fleet, *sites: Site) -> None:
     for site in sites:
         assert {page_of(row["url"]) for row in fetched if row["host"] == site.host} == site.pages
         shown = {
-            (page_of(row["src_url"]), page_of(row["dst_url"]) if row["dst_host"] == site.host else row["dst_url"])
+            (
+                page_of(row["src_url"]),
+                page_of(row["dst_url"]) if row["dst_host"] == site.host else row["dst_url"],
+            )
             for row in links
             if row["src_host"] == site.host
         }

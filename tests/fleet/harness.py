@@ -8,6 +8,7 @@
 Whatever happens, every process that was started is stopped by its pid, and a failing test prints the logs.
 """
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -16,18 +17,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
+import nats
 import psutil
+from nats.js.errors import NotFoundError
 
 from crawl_platform import settings as settings_module
 from crawl_platform.clock import SystemClock
+from crawl_platform.commit.manifest import decode_manifest
 from crawl_platform.fleet.client import FleetClient
-from crawl_platform.fleet.messages import Heartbeat
+from crawl_platform.fleet.exchange import Endpoint
+from crawl_platform.fleet.messages import Heartbeat, encode
 from crawl_platform.fleet.natsserver import die_with_parent
 from crawl_platform.fleet.supervisor import FleetStatus, read_status
 from crawl_platform.lake.lake import Lake
@@ -43,6 +49,13 @@ CALM = 1.0
 """Seconds without a request after which a fleet may be done."""
 STOP_WITHIN = 20.0
 Row = dict[str, Any]
+
+
+class Stream(NamedTuple):
+    """`held`: messages not acked yet. `published`: all that there ever were, repeats included."""
+
+    held: int
+    published: int
 
 
 def settings_for(home: Path, web: Ready, **sections: msgspec.Struct) -> Settings:
@@ -99,7 +112,7 @@ class Fleet:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self.print_logs()
+            sys.stdout.write(self.logs())
         self._end()
 
     def start(self, *faults: str) -> Self:
@@ -233,6 +246,45 @@ class Fleet:
         """Seed `urls`, or all that the web names."""
         self.client.seed(self.web.seeds if urls is None else urls)
 
+    def ring(self, subject: str) -> None:
+        """A plain message to whoever listens."""
+        asyncio.run(self._with_nats(lambda connection: connection.publish(subject, b"")))
+
+    def publish(self, subject: str, message: msgspec.Struct) -> None:
+        """A message as anybody with the credentials could send it, past the client's own checks."""
+        asyncio.run(
+            self._with_nats(lambda connection: connection.jetstream().publish(subject, encode(message)))
+        )
+
+    def stream(self, name: str) -> Stream:
+        """How many messages a stream holds and has ever held."""
+        info = asyncio.run(self._with_nats(lambda connection: connection.jetstream().stream_info(name)))
+        return Stream(info.state.messages, info.state.last_seq)
+
+    def manifests_waiting(self) -> Counter[str]:
+        """Label of each manifest that stands in the stream, with how often."""
+
+        async def read(connection: Any) -> Counter[str]:
+            stream = connection.jetstream()
+            state = (await stream.stream_info("MANIFESTS")).state
+            found: Counter[str] = Counter()
+            for sequence in range(state.first_seq, state.last_seq + 1):
+                with contextlib.suppress(NotFoundError):
+                    message = await stream.get_msg("MANIFESTS", sequence)
+                    found[decode_manifest(message.data).label] += 1
+            return found
+
+        counted: Counter[str] = asyncio.run(self._with_nats(read))
+        return counted
+
+    async def _with_nats(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
+        endpoint = Endpoint.read(self.home / "run" / "nats.json")
+        connection = await nats.connect(endpoint.url, user=endpoint.user, password=endpoint.password)
+        try:
+            return await work(connection)
+        finally:
+            await connection.drain()
+
     # what it does
 
     def beats(self) -> dict[str, Heartbeat]:
@@ -246,9 +298,17 @@ class Fleet:
         log = [entry for entry in read_log(Path(self.web.log)) if entry.start_boot >= self.began]
         return sorted(log, key=lambda entry: entry.start_boot)
 
-    def wait_requests(self, number: int, within: float = 60.0) -> None:
-        """Until the server has answered `number` requests of this fleet."""
-        eventually(lambda: len(self.requests()) >= number, within, f"{number} requests", 0.05)
+    def requests_to(self, host: str) -> list[Entry]:
+        return [entry for entry in self.requests() if entry.host == host]
+
+    def wait_requests(self, number: int, host: str | None = None, within: float = 60.0) -> None:
+        """Until the server has answered `number` requests of this fleet (to `host`)."""
+
+        def enough() -> bool:
+            log = self.requests()
+            return sum(1 for entry in log if host in (None, entry.host)) >= number
+
+        eventually(enough, within, f"{number} requests", 0.05)
 
     def wait_quiet(self, within: float = 60.0) -> float:
         """Until nothing is asked any more and all of it is in the lake. Returns the seconds it took.
@@ -291,12 +351,13 @@ class Fleet:
     def log_text(self, name: str) -> str:
         return (self.home / "logs" / f"{name}.log").read_text()
 
-    def print_logs(self, lines: int = 40) -> None:
+    def logs(self, lines: int = 40) -> str:
         """The end of every log, for whoever reads a failing test."""
-        for path in sorted((self.home / "logs").glob("*")):
-            text = path.read_text(errors="replace").splitlines()
-            if text:
-                sys.stdout.write(f"--- {path.name}\n" + "\n".join(text[-lines:]) + "\n")
+        tails = {
+            path.name: path.read_text(errors="replace").splitlines()[-lines:]
+            for path in sorted((self.home / "logs").glob("*"))
+        }
+        return "\n".join(f"--- {name}\n" + "\n".join(tail) for name, tail in tails.items() if tail)
 
 
 def _dead(pid: int) -> bool:

@@ -1,7 +1,8 @@
 """Small sites of HTML whose pages and links are known: what a crawl of them must bring."""
 
 import random
-from collections.abc import Iterable
+import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -25,32 +26,41 @@ class Site:
         return {source for source, _ in self.edges}
 
 
-def write_site(root: Path, host: str, pages: int, abroad: Iterable[str] = ()) -> Site:
-    """`pages` pages: a tree of two branches with cross links; `abroad` are hosts that the root links to.
+def free_port() -> int:
+    """A port for a web whose pages name each other's hosts: it has to be known before they are written."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
-    Links abroad name no port, so they are other hosts even where a host of that name is served.
+
+def write_site(root: Path, host: str, pages: int, *, hidden: int = 0, abroad: Sequence[str] = ()) -> Site:
+    """`pages` pages: a tree of two branches with cross links; `abroad` are URLs elsewhere, spread over them.
+
+    `hidden` more pages (x1.html, x2.html …) are linked from nowhere on this host.
     """
     folder = root / host
     folder.mkdir(parents=True)
     rng = random.Random(host)
     names = ["", *(f"p{n}.html" for n in range(1, pages))]
-    edges: set[tuple[str, str]] = set()
+    links: dict[str, set[str]] = {}
     for number, name in enumerate(names):
         children = [n for n in (2 * number + 1, 2 * number + 2) if n < pages]
-        targets = {names[n] for n in [*children, rng.randrange(pages), rng.randrange(pages)]}
-        if not number:
-            targets |= {f"http://{other}/" for other in abroad}
-        edges |= {(name, target) for target in targets}
-        (folder / (name or "index.html")).write_text(_page(host, number, sorted(targets), rng))
-    return Site(host, folder, frozenset(edges))
+        links[name] = {names[n] for n in [*children, rng.randrange(pages), rng.randrange(pages)]}
+    for number, url in enumerate(abroad):
+        links[names[number % pages]].add(url)
+    links |= {f"x{n}.html": {""} for n in range(1, hidden + 1)}
+    for name, targets in links.items():
+        (folder / (name or "index.html")).write_text(_page(f"{host}/{name}", sorted(targets), rng))
+    return Site(host, folder, frozenset((name, target) for name in links for target in links[name]))
 
 
-def _page(host: str, number: int, targets: list[str], rng: random.Random) -> str:
+def _page(title: str, targets: list[str], rng: random.Random) -> str:
     links = " ".join(f'<a href="{_href(t)}">to {t or "the start"}</a>' for t in targets)
     words = " ".join(f"word{rng.randrange(5000)}" for _ in range(80))
     return (
-        f"<!doctype html><html><head><title>{host} {number}</title></head>"
-        f"<body><nav>{links}</nav><main><h1>Page {number}</h1><p>{words}.</p></main></body></html>"
+        f"<!doctype html><html><head><title>{title}</title></head>"
+        f"<body><nav>{links}</nav><main><h1>{title}</h1><p>{words}.</p></main></body></html>"
     )
 
 
