@@ -124,16 +124,12 @@ class Committer:
         return self._clock.now() - manifest.created_at
 
     def _broken(self, manifest: Manifest) -> bool:
-        """Already committed files have passed the check; upkeep may have rewritten them since."""
-        for table in manifest.tables:
-            files = [file for file in manifest.files if file.table == table]
-            writer = self._writers[table]
-            writer.refresh()
-            if (writer.transaction_version(manifest.app) or 0) >= manifest.number:
-                continue
-            if missing_files(self._lake.path(table), files):
-                return True
-        return False
+        """All files count, also those of tables that a round which died has committed already: it may have
+        committed them empty, and then the tables that are left must stay empty too (links cite fetches)."""
+        return any(
+            missing_files(self._lake.path(table), [file for file in manifest.files if file.table == table])
+            for table in manifest.tables
+        )
 
     def _commit_table(self, name: str, result: Round) -> None:
         writer = self._writers[name]
