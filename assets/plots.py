@@ -52,13 +52,15 @@ def rank_curve(
 ) -> dg.MarkdownMetadataValue:
     """Values of each series in falling order on log scales, with horizontal lines at `marks`."""
     figure, axes = _figure(title, "host, best first", "trust")
+    points = 0
     for colour, (name, values) in zip(COLOURS, series.items(), strict=False):
         ordered = np.sort(np.asarray(values, float))[::-1]
         ordered = ordered[ordered > 0]
+        points += len(ordered)
         axes.plot(np.arange(1, len(ordered) + 1), ordered, ".-", ms=4, lw=1, color=colour, label=name)
     for name, level in marks.items():
         axes.axhline(level, color="#a0aec0", lw=1, ls="--", label=name)
-    if any(line.get_xdata().size for line in axes.lines):
+    if points:
         axes.set_xscale("log")
         axes.set_yscale("log")
     axes.minorticks_off()

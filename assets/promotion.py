@@ -34,7 +34,18 @@ OWNERS = ["team:crawl"]
 RANK_INPUTS = ("links", "fetches", "hosts")
 """What a decision id is derived from: the fleet's tables behind the ranks."""
 ALL_INPUTS = (*RANK_INPUTS, "host_graph", "host_ranks", "requests")
-SHOWN_SUPPORTERS = """
+SHOWN_SUPPORTERS = 10
+EVIDENCE_COLUMNS = ("host", "verdict", "rank", "independent support", "spam mass", "why")
+UPSTREAM_CHECKS = {
+    "link_graph": ("links_have_their_fetch", "edges_add_up"),
+    "host_ranks": ("ranks_sum_to_one", "ranks_are_finite"),
+}
+
+HORIZON = """
+SELECT r.host, r.position, r.trust, r.uniform, r.spam_mass, r.eligible, r.support, r.independent_support
+FROM host_ranks r WHERE r.state = 'horizon' AND r.trust > 0 ORDER BY r.position
+"""
+SUPPORTERS = """
 SELECT dst_host AS host, src_host AS value FROM host_graph
 WHERE links > nofollow AND dst_host IN (SELECT unnest($hosts::VARCHAR[]))
 QUALIFY row_number() OVER (PARTITION BY dst_host ORDER BY main DESC, links DESC, src_host) <= $most

@@ -38,43 +38,29 @@ class Rules(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`cause` is one word: promoted, excluded, floor, support or spam; `reason` is for people."""
+    """`cause` is one word: promoted, excluded, floor, support or spam."""
 
     candidate: Candidate
     cause: str
-    reason: str
 
     @property
     def promoted(self) -> bool:
         return self.cause == "promoted"
 
 
-def decide(
-    candidates: Iterable[Candidate],
-    rules: Rules,
-    excluded: Callable[[str], bool],
-    supporters: Callable[[str], Sequence[str]],
-    horizon: int,
-) -> list[Verdict]:
-    """Verdicts in order of position, until the quota is used up or the floor reached.
-
-    `horizon` is the number of horizon hosts ranked and `supporters` names the seed hosts that link to a
-    host; both only go into the words.
-    """
+def decide(candidates: Iterable[Candidate], rules: Rules, excluded: Callable[[str], bool]) -> list[Verdict]:
+    """Verdicts in order of position, until the quota is used up or the floor reached."""
     verdicts: list[Verdict] = []
     promoted = held = 0
     for candidate in sorted(candidates, key=lambda c: c.position):
         if promoted >= rules.quota or candidate.trust <= 0:
             break
-        cause = _cause(candidate, rules, excluded)
-        reason = explain(candidate, cause, rules, supporters(candidate.host), horizon)
-        if cause == "promoted":
-            promoted += 1
-        else:
-            held += 1
-        if cause == "promoted" or held <= MOST_HELD:
-            verdicts.append(Verdict(candidate, cause, reason))
-        if cause == "floor":
+        verdict = Verdict(candidate, _cause(candidate, rules, excluded))
+        promoted += verdict.promoted
+        held += not verdict.promoted
+        if verdict.promoted or held <= MOST_HELD:
+            verdicts.append(verdict)
+        if verdict.cause == "floor":
             break
     return verdicts
 
@@ -89,8 +75,10 @@ def _cause(candidate: Candidate, rules: Rules, excluded: Callable[[str], bool]) 
     return "promoted" if candidate.eligible else "spam"
 
 
-def explain(candidate: Candidate, cause: str, rules: Rules, supporters: Sequence[str], horizon: int) -> str:
-    """The verdict in a sentence that needs no knowledge of graphs."""
+def explain(verdict: Verdict, rules: Rules, supporters: Sequence[str], horizon: int) -> str:
+    """The verdict in a sentence that needs no knowledge of graphs. `supporters` are seed hosts that link to the
+    host, `horizon` is the number of horizon hosts ranked."""
+    candidate, cause = verdict
     place = f"rank {candidate.position} of {horizon} horizon hosts"
     linked = f"linked by {_count(candidate.independent_support, 'independent seed host')}{_named(supporters)}"
     if cause == "promoted":
