@@ -232,10 +232,11 @@ class Worker:
         p = self._p
         series = p.fast if lease.lane in (FASTLANE, FRESHLANE) else p.bulk
         window = p.frontier.window
+        in_force = window is not None and result.at < window.ends_at
         rates = result.posterior or (lease.record.rate_a, lease.record.rate_b)
         row = fetch_row(
             fetch_id, "page", lease, response, p.origin,
-            **page_facts(lease, window.window_id if window else None),
+            **page_facts(lease, window.window_id if window and in_force else None),
             rate_a=rates[0], rate_b=rates[1], **facts,
         )  # fmt: skip
         series.open.rows.add("fetches", row, 400)

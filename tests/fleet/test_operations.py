@@ -353,7 +353,8 @@ def test_at_the_default_delay_of_one_second_the_server_sees_one_second(world: Wo
         fleet.seed([world.url("twelve"), world.url("tiny")])
         fleet.wait_requests(8)
         fleet.kill_cell()
-        eventually(lambda: len(fleet.requests()) >= 24, 60.0, "24 requests")
+        query = "SELECT count(DISTINCT url) AS pages FROM fetches WHERE kind = 'page'"
+        eventually(lambda: fleet.rows(query)[0]["pages"] == 22, 60.0, "all 22 pages are in the lake", 0.5)
         fleet.stop()
 
         assert_polite(fleet.requests(), 1.0)
