@@ -29,8 +29,9 @@ def inflate(wire: bytes, encoding: str, cap: int, *, complete: bool = True) -> I
     taken as it is, as browsers do.
     """
     encoding = encoding.strip().lower().removeprefix("x-")
+    plain = Inflated(wire[:cap], len(wire) > cap or not complete, "identity")
     if encoding in ("", "identity") or not wire:
-        return Inflated(wire[:cap], len(wire) > cap or not complete, "identity")
+        return plain
     decoder = _DECODERS.get(encoding)
     if decoder is None:
         raise SiteError(Outcome.BAD_ENCODING, f"unknown Content-Encoding {encoding[:40]!r}")
@@ -38,11 +39,13 @@ def inflate(wire: bytes, encoding: str, cap: int, *, complete: bool = True) -> I
         body, ended = decoder(wire, cap)
     except _ERRORS as error:
         if _looks_plain(wire):
-            return Inflated(wire[:cap], len(wire) > cap or not complete, "identity")
+            return plain
         raise SiteError(Outcome.BAD_ENCODING, f"{encoding}: {error}") from error
     if not body and not ended and complete:
+        if _looks_plain(wire):
+            return plain
         raise SiteError(Outcome.BAD_ENCODING, f"{encoding} body ends before its first byte")
-    return Inflated(body, not ended, encoding)
+    return Inflated(body, not (ended and complete), encoding)
 
 
 def _looks_plain(wire: bytes) -> bool:
@@ -94,11 +97,19 @@ def _brotli(wire: bytes, cap: int) -> tuple[bytes, bool]:
 def _zstd(wire: bytes, cap: int) -> tuple[bytes, bool]:
     with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(wire) as reader:
         body = reader.read(cap + 1)
-    return body[:cap], len(body) <= cap
+    return body[:cap], len(body) <= cap and _zstd_ended(wire, len(body))
+
+
+def _zstd_ended(wire: bytes, size: int) -> bool:
+    """Whether the frame that gave `size` bytes is whole; the reader is silent about one that was cut."""
+    declared = zstandard.frame_content_size(wire)
+    if declared >= 0:
+        return size == declared
+    decoder = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+    decoder.decompress(wire)
+    return bool(decoder.eof)
 
 
 _DECODERS = {"gzip": _gzip, "deflate": _deflate, "br": _brotli, "zstd": _zstd}
-_ERRORS = cast(
-    tuple[type[Exception], ...], (zlib.error, isal_zlib.error, brotli.error, zstandard.ZstdError)
-)
+_ERRORS = cast(tuple[type[Exception], ...], (zlib.error, isal_zlib.error, brotli.error, zstandard.ZstdError))
 ACCEPTED = "gzip, deflate, br, zstd"

@@ -32,6 +32,8 @@ class AddressGuard:
         return self._public(ip)
 
     def _public(self, ip: IPv4Address | IPv6Address) -> bool:
+        if isinstance(ip, IPv6Address) and ip.is_site_local:  # deprecated (RFC 3879), "global" to `ipaddress`
+            return False
         return ip.is_global and not ip.is_multicast and not ip.is_reserved
 
     def _carried(self, ip: IPv6Address) -> IPv4Address | None:
