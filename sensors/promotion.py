@@ -32,10 +32,13 @@ SELECT dst_url FROM links_now WHERE dst_host = ?
 GROUP BY dst_url ORDER BY count(DISTINCT src_host) DESC, count(*) DESC, dst_url LIMIT ?
 """
 LATE_URLS = """
-SELECT dst_url FROM links_now l WHERE dst_host = ? AND NOT EXISTS (
-    SELECT 1 FROM promotions p WHERE p.host = l.dst_host AND list_contains(p.urls, l.dst_url))
+SELECT dst_host AS host, dst_url AS url FROM links_now l
+WHERE dst_host IN (SELECT unnest($hosts::VARCHAR[]))
+    AND NOT EXISTS (SELECT 1 FROM promotions p WHERE p.host = l.dst_host AND list_contains(p.urls, l.dst_url))
     AND NOT EXISTS (SELECT 1 FROM fetches f WHERE f.url = l.dst_url)
-GROUP BY dst_url ORDER BY count(DISTINCT src_host) DESC, count(*) DESC, dst_url LIMIT ?
+GROUP BY dst_host, dst_url
+QUALIFY row_number() OVER (PARTITION BY dst_host ORDER BY count(DISTINCT src_host) DESC, dst_url) <= $most
+ORDER BY dst_host, dst_url
 """
 
 
@@ -98,7 +101,7 @@ class Handover:
                 self._client.exclude(request.target, request_id=request.request_id, reason=request.reason)
                 self._log("excluded %s: %s", request.target, request.reason)
                 return
-            urls = self._urls(KNOWN_URLS, require_host(request.target))
+            urls = self._known_urls(require_host(request.target))
         except ConfigurationError as error:
             self._log("request %s refused: %s", request.request_id, error)
             refuse(self._store, request, str(error), self._now, "promotion sensor")
@@ -106,21 +109,29 @@ class Handover:
         reason = f"asked for by {request.requested_by}: {request.reason}"
         self._promote(request.target, urls, request.request_id, reason)
 
-    def late_links(self, published: Published, times: tuple[float, ...]) -> Published | None:
-        """Source 3: look for late links if it is time; None once all times have passed."""
-        if published.looked >= len(times):
-            return None
-        if self._now - published.at < times[published.looked]:
-            return published
-        urls = self._urls(LATE_URLS, published.host)
-        if urls:
-            decision, reason = published.decision_id, "links that were under way at its promotion"
-            self._client.promote(published.host, urls, decision_id=decision, reason=reason)
-            self._log("sent %d late URLs of %s", len(urls), published.host)
-        return msgspec.structs.replace(published, looked=published.looked + 1)
+    def late_links(self, published: tuple[Published, ...], times: tuple[float, ...]) -> tuple[Published, ...]:
+        """Source 3: look for late links of the hosts whose time it is; returns those still to be looked at."""
+        waiting = [p for p in published if p.looked < len(times)]
+        due = [p for p in waiting if self._now - p.at >= times[p.looked]]
+        late = self._late_urls([p.host for p in due]) if due else {}
+        for promotion in due:
+            urls = late.get(promotion.host, [])
+            if urls:
+                decision, reason = promotion.decision_id, "links that were under way at its promotion"
+                self._client.promote(promotion.host, urls, decision_id=decision, reason=reason)
+                self._log("sent %d late URLs of %s", len(urls), promotion.host)
+        return tuple(msgspec.structs.replace(p, looked=p.looked + 1) if p in due else p for p in waiting)
 
-    def _urls(self, query: str, host: str) -> list[str]:
-        urls: list[str] = self._store.query(query, [host, self._most_urls])["dst_url"].to_pylist()
+    def _late_urls(self, hosts: list[str]) -> dict[str, list[str]]:
+        with self._store.connect() as connection:
+            rows = connection.execute(LATE_URLS, {"hosts": hosts, "most": self._most_urls}).fetchall()
+        found: dict[str, list[str]] = {}
+        for host, url in rows:
+            found.setdefault(host, []).append(url)
+        return found
+
+    def _known_urls(self, host: str) -> list[str]:
+        urls: list[str] = self._store.query(KNOWN_URLS, [host, self._most_urls])["dst_url"].to_pylist()
         return urls
 
 
@@ -152,8 +163,7 @@ def promotion_sensor(cadence: Cadence) -> dg.SensorDefinition:
         event, version = passed_version(context.instance, cursor)
         if version > cursor.version:
             handover.decided(cursor.version, version)
-        waiting = [handover.late_links(p, cadence.late_links) for p in cursor.late]
-        late = (*(p for p in waiting if p), *handover.published)
+        late = (*handover.late_links(cursor.late, cadence.late_links), *handover.published)
         following = Cursor(event, version, read, late)
         outcome = f"{len(handover.published)} hosts promoted, {len(requests)} requests handled."
         return dg.SensorResult(skip_reason=outcome, cursor=msgspec.json.encode(following).decode())

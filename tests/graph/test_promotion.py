@@ -1,4 +1,4 @@
-from crawl_platform.graph.promotion import MOST_HELD, Candidate, Rules, decide
+from crawl_platform.graph.promotion import MOST_HELD, Candidate, Rules, decide, explain
 
 RULES = Rules(quota=3, min_support=2, floor=0.001)
 
@@ -18,7 +18,7 @@ def candidate(position: int, **changes) -> Candidate:
 
 
 def verdicts(*candidates: Candidate, excluded=(), rules=RULES) -> dict[str, str]:
-    decided = decide(candidates, rules, lambda host: host in excluded, lambda host: ["a.test", "b.test"], 212)
+    decided = decide(candidates, rules, lambda host: host in excluded)
     return {v.candidate.host: v.cause for v in decided}
 
 
@@ -64,11 +64,9 @@ def test_a_flood_of_held_hosts_is_reported_in_part_and_does_not_hide_the_good_on
 
 
 def test_the_reason_is_a_sentence_for_people():
-    decided = decide(
-        [candidate(3)], RULES, lambda _: False, lambda _: ["a.test", "b.test", "c.test", "d.test"], 212
-    )
+    (verdict,) = decide([candidate(3)], RULES, lambda _: False)
 
-    assert decided[0].reason == (
+    assert explain(verdict, RULES, ["a.test", "b.test", "c.test", "d.test"], 212) == (
         "linked by 4 independent seed hosts (a.test, b.test, c.test, …); "
         "rank 3 of 212 horizon hosts by trust; passes the spam gate"
     )

@@ -11,10 +11,15 @@ from tests.orchestration.harness import Harness
 from tests.orchestration.made_up_crawl import SHARDS, MadeUpCrawl, RememberingFleet
 
 
+@pytest.fixture
+def pictures():
+    """Asked for by tests that look at pictures."""
+
+
 @pytest.fixture(autouse=True)
 def no_pictures(request, monkeypatch):
-    """Drawing takes a third of a run's time; `test_plots.py` looks at the pictures themselves."""
-    if "draws" not in request.keywords:
+    """Drawing takes a third of a run's time."""
+    if "pictures" not in request.fixturenames:
         monkeypatch.setattr(plots, "_markdown", lambda figure, caption: dg.MetadataValue.md(caption))
 
 

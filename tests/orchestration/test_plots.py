@@ -1,0 +1,46 @@
+import base64
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from assets.plots import bars, histogram, markdown_table, rank_curve
+
+pytestmark = pytest.mark.usefixtures("pictures")
+
+
+def picture(metadata) -> Image.Image:
+    _, encoded = metadata.md_str.removesuffix(")").split("base64,")
+    data = base64.b64decode(encoded)
+    assert len(data) < 40_000
+    return Image.open(io.BytesIO(data)).convert("L")
+
+
+def ink(image: Image.Image) -> float:
+    return float(np.mean(np.asarray(image) < 200))
+
+
+def test_a_rank_curve_is_a_small_picture_with_something_on_it():
+    empty = picture(rank_curve("Trust", {"seed": []}, {}))
+    full = picture(
+        rank_curve("Trust", {"seed": np.geomspace(1, 1e-6, 5_000), "horizon": [0.5]}, {"floor": 1e-3})
+    )
+
+    assert ink(full) > ink(empty) > 0
+
+
+def test_a_histogram_and_bars_are_drawn_also_of_nothing():
+    for values in ([], [1], [1, 5, 900]):
+        assert ink(picture(histogram("Hosts", "links", values))) > 0
+        names = [f"host-{v}.test" for v in values]
+        assert ink(picture(bars("Fetches", "fetches", names, {"reserved": values, "by value": values}))) > 0
+
+
+def test_the_same_numbers_give_the_same_bytes():
+    assert rank_curve("T", {"a": [3, 2, 1]}, {}) == rank_curve("T", {"a": [3, 2, 1]}, {})
+
+
+def test_a_table_keeps_its_cells_apart_and_says_when_it_is_empty():
+    assert markdown_table(["a"], []).md_str == "*none this time*"
+    assert markdown_table(["a", "b"], [["x|y", 1]]).md_str == "| a | b |\n| --- | --- |\n| x\\|y | 1 |"
