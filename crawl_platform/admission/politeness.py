@@ -55,6 +55,14 @@ class Gates:
         gate = self._address(address)
         return float("inf") if gate.busy else gate.ready_at
 
+    def address_busy(self, address: str) -> bool:
+        return self._address(address).busy
+
+    def take_over_address(self, address: str, now: float) -> None:
+        """Another process has used the address until now: it counts as fetched at this moment."""
+        gate = self._address(address)
+        gate.ready_at = max(gate.ready_at, now + self._settings.address_delay)
+
     def wait_for_address(self, address: str, host: str) -> None:
         """Put `host` in the line for `address`; `end` hands out whose turn it is."""
         waiting = self._address(address).waiting

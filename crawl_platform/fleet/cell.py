@@ -26,6 +26,7 @@ from crawl_platform.errors import ExchangeError, OwnershipLostError
 from crawl_platform.fetch.client import HttpClient
 from crawl_platform.fetch.dns import DnsCache
 from crawl_platform.fetch.safety import AddressGuard
+from crawl_platform.fleet.addresses import AddressBook
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.exchange import Exchange
 from crawl_platform.fleet.inbox import Arrival, Excluded, Inbox
@@ -87,6 +88,9 @@ class Cell:
         self._telemetry = Telemetry(name, settings.fetch.slots, clock)
         self._dns = DnsCache(settings.fetch, AddressGuard(settings.fetch.allow_networks), clock)
         self._client = HttpClient(settings.fetch, settings.identity.user_agent, clock)
+        self._addresses = AddressBook(
+            name, settings.fleet.cells == 1, exchange, gates, clock, settings.fleet.silence_limit
+        )
         self._worker = Worker(
             Parts(
                 settings=settings,
@@ -100,6 +104,7 @@ class Cell:
                 fast=self._fast,
                 telemetry=self._telemetry,
                 origin=Origin(name, outbox.incarnation),
+                addresses=self._addresses,
                 fence=self._check_fence,
             )
         )
@@ -142,6 +147,7 @@ class Cell:
         await self._exchange.on_ring(
             f"bell.resend.{self._outbox.incarnation}", lambda *_: self._publisher.publish_again()
         )
+        await self._addresses.start()
         tasks = [
             self._spawn(work)
             for work in (
@@ -151,6 +157,7 @@ class Cell:
                 self._publisher.forget_forever(FORGET_IDLE),
                 self._read_inbox(),
                 self._obey(directives),
+                self._addresses.hand_over_forever(),
                 self._beat(),
                 self._report(),
             )

@@ -17,6 +17,7 @@ from crawl_platform.errors import OwnershipLostError, SiteError
 from crawl_platform.fetch.client import HttpClient, Response
 from crawl_platform.fetch.dns import DnsCache
 from crawl_platform.fetch.outcome import BACKS_OFF, DISPOSITIONS, Outcome
+from crawl_platform.fleet.addresses import AddressBook
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.rows import Origin, body_hash, fetch_row, link_row, page_facts, page_row
 from crawl_platform.fleet.telemetry import Telemetry
@@ -32,6 +33,8 @@ from crawl_platform.web.url import canonicalize, resolve
 log = logging.getLogger(__name__)
 
 
+ANOTHER_CELLS = 0.3
+"""Seconds until a host whose address another cell uses is looked at again."""
 LinkSet = dict[tuple[str, str, str], tuple[bool, str]]
 """(canonical target, position, rel) → (nofollow, anchor of the first such link)."""
 
@@ -51,6 +54,7 @@ class Parts:
     fast: Series
     telemetry: Telemetry
     origin: Origin
+    addresses: AddressBook
     fence: Callable[[], None]
     """Raises `OwnershipLostError` when this cell may no longer fetch."""
 
@@ -94,6 +98,9 @@ class Worker:
             self._ended(lease, None, response)
             return response
         p.frontier.addresses[lease.host] = address
+        if not p.addresses.holds(address) and not await p.addresses.ask(address):
+            self._come_back(lease, ANOTHER_CELLS)
+            return None
         if not p.gates.take_address(address, p.clock.boottime()):
             self._wait_for(address, lease)
             return None
@@ -122,6 +129,14 @@ class Worker:
         except OwnershipLostError:
             self._next_in_line(p.gates.release_address(address))
             raise
+
+    def _come_back(self, lease: Lease | RobotsLease, seconds: float) -> None:
+        """Give slot and lease back; the host is looked at again after `seconds`."""
+        p = self._p
+        p.gates.release_host(lease.host)
+        p.frontier.hand_back(lease)
+        p.frontier.hosts[lease.host].in_flight = False
+        p.frontier.agenda.put(lease.host, p.clock.boottime() + seconds)
 
     def _wait_for(self, address: str, lease: Lease | RobotsLease) -> None:
         """Two hosts share an address and the other one has it: give the slot back, wait in line."""
