@@ -152,9 +152,18 @@ class HttpClient:
             reply.close()
         response.outcome = of_status(reply.status)
         if response.outcome is Outcome.OK or reply.status not in NO_BODY:
+            self._inflate(response, cap, complete)
+
+    def _inflate(self, response: Response, cap: int, complete: bool) -> None:
+        try:
             inflated = inflate(response.wire, response.header("content-encoding"), cap, complete=complete)
-            response.body, response.truncated = inflated.body, inflated.truncated
-            response.encoding = inflated.encoding
+        except SiteError as error:
+            if response.outcome is Outcome.OK:
+                raise
+            response.detail = str(error)  # a 429 stays one, whatever its body is
+            return
+        response.body, response.truncated = inflated.body, inflated.truncated
+        response.encoding = inflated.encoding
 
     async def close(self) -> None:
         await self._session.close()
