@@ -207,7 +207,9 @@ def _plain_value(name: str, type_: pa.DataType, at: float) -> Any:
         return as_datetime(at).date()
     if pa.types.is_string(type_):
         return name
-    return 0
+    if pa.types.is_nested(type_):
+        return []
+    return False if pa.types.is_boolean(type_) else 0
 
 
 def fetched(fetch_id: str, url: str, at: float, *targets: str, **values: Any) -> Mapping[str, list[Row]]:
