@@ -310,9 +310,8 @@ def test_a_cell_refuses_a_lake_that_was_restored_to_an_older_state(world: World,
         fleet.start()
         fleet.seed([world.url("tiny")])
         fleet.wait_quiet()
-        fleet.stop()
-        shutil.copytree(fleet.lake.root, tmp_path / "older")
-        fleet.start()
+        with fleet.suspended("committer"):
+            shutil.copytree(fleet.lake.root, tmp_path / "older")
         fleet.client.recrawl(world.url("tiny"), request_id="newer")
         eventually(lambda: _has_request(fleet, "newer"), 10.0)
         fleet.wait_quiet()
