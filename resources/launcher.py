@@ -23,6 +23,20 @@ GRACE = 10.0
 PR_SET_PDEATHSIG = 1
 
 
+PREPARE = "from dagster import DagsterInstance; DagsterInstance.get().dispose()"
+PREPARED = "storage-ready"
+
+
+def prepare_storage(home: Path) -> None:
+    """Create Dagster's databases once, before several processes would all do so at the same moment.
+
+    They would race: both stamp the same schema version, and no process starts on that storage again.
+    """
+    if not (home / PREPARED).exists():
+        subprocess.run([sys.executable, "-c", PREPARE], check=True)
+        (home / PREPARED).touch()
+
+
 def commands(home: Path, socket: Path, port: int) -> list[list[str]]:
     """Command lines of the three processes; `home` is DAGSTER_HOME."""
     python, workspace = [sys.executable, "-m"], ["-w", str(home / "workspace.yaml")]
@@ -78,7 +92,9 @@ def main(arguments: Sequence[str]) -> int:
     # Started with & from a script these are ignored, and children inherit that.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
-    group = Group(commands(Path(os.environ["DAGSTER_HOME"]), socket, port))
+    home = Path(os.environ["DAGSTER_HOME"])
+    prepare_storage(home)
+    group = Group(commands(home, socket, port))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, group.stop)
     return group.wait()

@@ -8,7 +8,8 @@ import time
 import psutil
 import pytest
 
-from resources.launcher import Group
+from resources.instance import instance_config
+from resources.launcher import Group, prepare_storage
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 STUBBORN = [sys.executable, "-c", "import signal, time; signal.signal(2, signal.SIG_IGN); time.sleep(60)"]
@@ -16,7 +17,8 @@ SHORT = [sys.executable, "-c", "pass"]
 
 OWNER = """
 import signal, sys
-from resources.launcher import Group
+from resources.instance import instance_config
+from resources.launcher import Group, prepare_storage
 group = Group([[sys.executable, "-c", "import time; time.sleep(60)"]] * 2)
 signal.signal(signal.SIGTERM, group.stop)
 print("started", flush=True)
@@ -74,3 +76,15 @@ def test_who_ignores_the_signal_is_killed_in_the_end(monkeypatch):
 
     assert group.wait() == 0
     assert wait_for_end(psutil.Process().children()) == []
+
+
+def test_storage_is_made_once_before_anybody_uses_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    (tmp_path / "dagster.yaml").write_text(instance_config("demo", postgres=False))
+
+    prepare_storage(tmp_path)
+    databases = {path.name for path in tmp_path.rglob("*.db")}
+    monkeypatch.setattr("resources.launcher.PREPARE", "raise SystemExit(1)")
+    prepare_storage(tmp_path)
+
+    assert {"runs.db", "schedules.db", "index.db"} <= databases
