@@ -5,7 +5,6 @@ says when each step of the loop has really been seen there. At the end it reads 
 """
 
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -21,7 +20,13 @@ import click
 
 from crawl_platform import settings as settings_module
 from crawl_platform.cli.crawl import Crawl
-from crawl_platform.cli.run import companions, start_supervisor, stop_supervisor, wait_until_running
+from crawl_platform.cli.run import (
+    companions,
+    interruptible,
+    start_supervisor,
+    stop_supervisor,
+    wait_until_running,
+)
 from crawl_platform.errors import ConfigurationError, ExchangeError
 from crawl_platform.settings import Commit, Fetch, Identity, Orchestration, Politeness, Refresh, Settings
 from crawl_platform.simulation.log import Entry
@@ -60,7 +65,7 @@ def demo(web_seed: int, seconds: float | None, port: int, home: Path) -> None:
     host's first page, a fastlane recrawl and a schedule window, all within three minutes. Runs until
     Ctrl-C; nothing leaves the loopback interface.
     """
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    interruptible()
     _empty(home)
     _require_free(port)
     web_log = home / "web.jsonl"
@@ -72,7 +77,7 @@ def demo(web_seed: int, seconds: float | None, port: int, home: Path) -> None:
         with _fleet(settings):
             show = Show(settings, web.ready)
             try:
-                Crawl(settings).fleet.seed(web.ready.seeds, reason="the synthetic web's trusted hosts")
+                Crawl(settings).fleet.seed(web.ready.seeds, reason="demo seed")
                 show.run(seconds)
             except KeyboardInterrupt:
                 click.echo("")
@@ -81,10 +86,6 @@ def demo(web_seed: int, seconds: float | None, port: int, home: Path) -> None:
     clean = show.verdict(read_log(web_log))
     if seconds is not None and not (show.complete and clean):
         raise SystemExit(1)
-
-
-def _as_interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _empty(home: Path) -> None:

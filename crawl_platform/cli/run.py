@@ -15,6 +15,7 @@ from crawl_platform import settings as settings_module
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.errors import ConfigurationError, PlatformError
+from crawl_platform.fleet.natsserver import die_with_parent
 from crawl_platform.fleet.supervisor import Companion, FleetStatus, is_running, read_status
 from crawl_platform.settings import Settings
 from resources.instance import dagster_command
@@ -66,7 +67,8 @@ def up(
     if is_running(settings.root):
         raise ConfigurationError(f"a fleet is already running at {home}: `crawl down --home {home}` stops it")
     settings_module.save(settings)
-    process = start_supervisor(settings, companions(settings) if dagster else [])
+    interruptible()
+    process = start_supervisor(settings, companions(settings) if dagster else [], outlives_us=detach)
     wait_until_running(settings, process)
     if urls:
         count = Crawl(settings).fleet.seed(urls)
@@ -131,8 +133,23 @@ def companions(settings: Settings) -> list[Companion]:
     return [Companion("dagster", command, env)]
 
 
-def start_supervisor(settings: Settings, beside: Iterable[Companion]) -> subprocess.Popen[bytes]:
-    """The supervisor in a session of its own: Ctrl-C reaches us, and we stop it in order."""
+def interruptible() -> None:
+    """SIGTERM and SIGINT stop us in order, also when a shell started us with SIGINT ignored (`… &`)."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
+
+
+def start_supervisor(
+    settings: Settings, beside: Iterable[Companion], *, outlives_us: bool = False
+) -> subprocess.Popen[bytes]:
+    """The supervisor in a session of its own: Ctrl-C reaches us, and we stop it in order.
+
+    Unless it `outlives_us` it also stops when we are killed.
+    """
     command = [sys.executable, "-m", "crawl_platform.fleet", "supervisor", "--home", str(settings.root)]
     for companion in beside:
         command += ["--companion", msgspec.json.encode(companion).decode()]
@@ -140,7 +157,12 @@ def start_supervisor(settings: Settings, beside: Iterable[Companion]) -> subproc
     logs.mkdir(parents=True, exist_ok=True)
     with (logs / "supervisor.out").open("wb") as output:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=None if outlives_us else die_with_parent,
         )
 
 

@@ -205,6 +205,13 @@ def promotions(why: str | None, as_json: bool, home: Path) -> None:
             "host": "host",
             "position": "rank",
             "independent_support": "support",
-            "reason": "why",
+            "linked_by": "linked by",
         }
+        for row in rows:
+            row["linked_by"] = "a customer's request" if row["requested"] else _some(row["supporters"] or [])
         print_rows(rows, columns, f"{why} was not promoted" if why else "nothing has been promoted yet")
+
+
+def _some(hosts: list[str]) -> str:
+    """The first two, and that there are more."""
+    return ", ".join(hosts[:2]) + (", …" if len(hosts) > 2 else "")

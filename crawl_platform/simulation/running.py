@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -100,9 +101,18 @@ async def serve(
     await server.start(web)
     await nameserver.start()
     ready(nameserver.address, server.http_port, server.https_port)
-    await stopped.wait()
+    await _until_stopped_or_orphaned(stopped)
     nameserver.close()
     server.close()
+
+
+async def _until_stopped_or_orphaned(stopped: asyncio.Event) -> None:
+    """A web whose launcher was killed has nobody left to stop it."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopped.wait(), 1.0)
+            return
 
 
 @contextlib.contextmanager
@@ -114,7 +124,7 @@ def launch(arguments: Sequence[str], log: Path, **options: Any) -> Iterator[Runn
     command = [sys.executable, "-m", "crawl_platform.simulation", *arguments, "--log", str(log)]
     for name, value in options.items():
         command += [f"--{name.replace('_', '-')}", str(value)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
     try:
         running = RunningWeb(_wait_ready(process), process)
         yield running
