@@ -9,6 +9,7 @@ host over (start, restart, handoff) counts it and its address as fetched at that
 
 from collections import deque
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 
 from crawl_platform.errors import PlatformError
 from crawl_platform.settings import Politeness
@@ -125,3 +126,14 @@ def next_backoff(current: float, retry_after: float | None, settings: Politeness
     backoff = min(settings.backoff_cap, max(settings.backoff_first, current * 2))
     asked = min(retry_after or 0.0, settings.retry_after_cap)
     return backoff, max(backoff, asked)
+
+
+def retry_after(value: str, now: float) -> float | None:
+    """Seconds to wait (RFC 9110 10.2.3: seconds or a date), None if absent or nonsense. `now` is UTC."""
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return float(value)
+    try:
+        return max(parsedate_to_datetime(value).timestamp() - now, 0.0)
+    except (ValueError, TypeError, OverflowError, IndexError):  # what sites write there is theirs
+        return None

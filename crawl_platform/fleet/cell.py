@@ -348,6 +348,9 @@ class Cell:
             if policy.state == EXCLUDED:
                 for host in [h for h in self.frontier.hosts if matches(policy.name, h)]:
                     self._note_exclusion(host)
+            else:  # an exclusion may have been lifted: what is queued goes on
+                for host in [h for h in self.frontier.hosts if matches(policy.name, h)]:
+                    self.frontier.reschedule(host, self._clock.now(), self._clock.boottime())
         self._wake.set()
 
     def _note_exclusion(self, host: str) -> None:

@@ -7,9 +7,8 @@ reserved here, and both clocks are looked at once more in the same loop step as 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 
-from crawl_platform.admission.politeness import Gates, next_backoff
+from crawl_platform.admission.politeness import Gates, next_backoff, retry_after
 from crawl_platform.clock import Clock
 from crawl_platform.commit.outbox import Outbox
 from crawl_platform.digest import Digest, digest
@@ -158,8 +157,8 @@ class Worker:
             return
         record = state.record
         if response.outcome in BACKS_OFF:
-            retry_after = _retry_after(response.header("retry-after"), now)
-            record.backoff, wait = next_backoff(record.backoff, retry_after, p.settings.politeness)
+            asked = retry_after(response.header("retry-after"), now)
+            record.backoff, wait = next_backoff(record.backoff, asked, p.settings.politeness)
             record.not_before = now + wait
             p.gates.hold_host(lease.host, boot + wait)
             batch = Batch()
@@ -363,16 +362,6 @@ def _conditional(lease: Lease) -> dict[str, str]:
     if record.body_hash and record.last_modified:
         headers["If-Modified-Since"] = record.last_modified
     return headers
-
-
-def _retry_after(value: str, now: float) -> float | None:
-    """Seconds to wait (RFC 9110 10.2.3: seconds or a date), None if absent or nonsense."""
-    if value.strip().isdigit():
-        return float(value)
-    try:
-        return max(parsedate_to_datetime(value).timestamp() - now, 0.0)
-    except ValueError:
-        return None
 
 
 def _hash_links(links: LinkSet) -> int:

@@ -36,6 +36,9 @@ from crawl_platform.web.url import host_of, origin_of
 URGENT = (FASTLANE, FRESHLANE, DEADLINE)
 ADDRESS_PATIENCE = 5.0
 """Seconds after which a host in an address's line looks whether the line still moves."""
+DROPS = 256
+"""URLs of a host dropped in one claim, at most. Without an end a site that forbids 20,000 of its URLs stops
+the loop for 15 s; as it is, the host's next turn comes when these have been absorbed."""
 
 
 @dataclass(slots=True)
@@ -82,7 +85,7 @@ class Frontier:
         self.robots_redirects: dict[str, tuple[str, int]] = {}
         """Origin → (where its robots.txt redirected to on the same host, hops so far)."""
         self.denied: list[Lease] = []
-        """Claimed URLs that robots forbids; the next plan drops them."""
+        """Claimed URLs that robots forbids or that lie below a host's surface; the next plan drops them."""
 
     def load(self, now: float, boot: float) -> None:
         """Read hosts, robots and known URLs of our shards from the store (start-up)."""
@@ -152,7 +155,7 @@ class Frontier:
         self.agenda.put(host, ready)
 
     def _pick(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
-        while True:
+        for _ in range(DROPS):
             choice = self._choose(state, now)
             if choice is None:
                 self._sleep(state, now, boot)
@@ -169,11 +172,17 @@ class Frontier:
             record = self._record(state, url)
             state.leased.add(url)
             lease = Lease(url, state.host, state.shard, lane, record)
-            if verdict is Verdict.DENIED:
+            if verdict is Verdict.DENIED or self.below_surface(lease):
                 self.denied.append(lease)
                 continue
             self._charge(state, lane, both)
             return lease
+        return None
+
+    def below_surface(self, lease: Lease) -> bool:
+        """Whether the host is in surface mode and this page lies too deep (a request goes through)."""
+        deep = lease.record.depth > self.settings.surface_depth
+        return deep and self.hosts[lease.host].record.surface and lease.lane != FASTLANE
 
     def _choose(self, state: HostState, now: float) -> tuple[int, str, bool] | None:
         """(lane, url, both lanes had work) for a host whose turn it is."""

@@ -146,8 +146,9 @@ class Planner:
         return min(max(DAY / max(rate, 1e-9), refresh.interval_min), refresh.interval_max)
 
     def denied(self, lease: Lease) -> None:
-        """Robots forbids a claimed URL: it leaves the queue without having been fetched."""
-        self.page(PageResult(lease, self._now, "refused", "robots"))
+        """A claimed URL leaves the queue without having been fetched: robots forbids it, or it lies too deep."""
+        reason = "surface_mode" if self._frontier.below_surface(lease) else "robots"
+        self.page(PageResult(lease, self._now, "refused", reason))
 
     def robots(self, result: RobotsResult, crawl_delay: float) -> None:
         """Keep a robots answer; it is in force from now on."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawl_platform.admission.politeness import Gates, ImpoliteError, next_backoff
+from crawl_platform.admission.politeness import Gates, ImpoliteError, next_backoff, retry_after
 from crawl_platform.settings import Politeness
 
 DELAY = 1.0
@@ -250,3 +250,38 @@ def test_back_off_never_shrinks_below_its_first_value_nor_leaves_its_caps(
 
     assert settings.backoff_first <= backoff <= settings.backoff_cap
     assert backoff <= wait <= max(settings.backoff_cap, settings.retry_after_cap)
+
+
+# Retry-After
+
+NOW = 1_800_000_000.0  # Fri, 15 Jan 2027 08:00:00 GMT
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("120", 120.0),
+        (" 0 ", 0.0),
+        ("Fri, 15 Jan 2027 08:02:00 GMT", 120.0),
+        ("Fri, 15 Jan 2027 07:00:00 GMT", 0.0),
+        ("", None),
+        ("soon", None),
+        ("-5", None),
+        ("1.5", None),
+        ("²", None),
+        ("٣", None),
+        ("9" * 5_000, math.inf),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> None:
+    assert retry_after(value, NOW) == seconds
+
+
+@given(
+    st.text(max_size=60)
+    | st.from_regex(r"[A-Z][a-z]{2}, \d{1,3} [A-Z][a-z]{2} \d{1,5} \d\d:\d\d:\d\d .{0,6}")
+)
+def test_no_retry_after_whatever_is_more_than_nonsense(value: str) -> None:
+    seconds = retry_after(value, NOW)
+
+    assert seconds is None or seconds >= 0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from crawl_platform.admission.hosts import SEED
 from crawl_platform.admission.politeness import ImpoliteError
-from crawl_platform.frontier.frontier import Window
+from crawl_platform.frontier.frontier import DROPS, Window
 from crawl_platform.frontier.lease import Lease, RobotsLease
 from crawl_platform.frontier.records import DISCOVERY, FASTLANE, LANES, REFRESH
 from crawl_platform.settings import Politeness, Refresh
@@ -380,6 +380,28 @@ def test_a_denied_url_is_dropped_without_a_fetch() -> None:
         record = rig.record(A, url(path))
         assert record is not None
         assert (record.state, record.reason, record.lane, record.last_success_at) == (3, "robots", -1, 0.0)
+
+
+def test_a_site_that_forbids_thousands_of_its_urls_does_not_hold_up_the_others() -> None:
+    rig = FrontierRig(A, B)
+    rig.discover(*(url(f"private/{n}") for n in range(3 * DROPS)))
+    rig.discover(url("public"), value=0.0)
+    rig.discover(url("1", B))
+    rig.robots.store("https://a.test", "rules", b"user-agent: *\ndisallow: /private/\n", float("inf"))
+    rig.clock.advance(10)
+
+    first = rig.claim()
+    assert isinstance(first, Lease)
+    assert first.host == B
+    assert len(rig.frontier.denied) == DROPS
+
+    epochs = 0
+    while (lease := rig.claim()) is None:
+        denied, rig.frontier.denied = rig.frontier.denied, []
+        rig.apply(*((lambda planner, lease=lease: planner.denied(lease)) for lease in denied))
+        epochs += 1
+    assert isinstance(lease, Lease)
+    assert (lease.url, epochs) == (url("public"), 3)
 
 
 def test_an_unreachable_robots_stops_the_host_until_it_is_tried_again() -> None:

@@ -194,6 +194,32 @@ def test_a_host_beyond_its_page_budget_takes_only_shallow_pages() -> None:
     assert rig.discover(url("deep"), depth=2).turned_away == {"surface_mode": 1}
 
 
+def test_on_the_way_into_surface_mode_deeper_pages_leave_the_queue_and_stay_known() -> None:
+    rig = FrontierRig(A, settings=FrontierSettings(page_budget=4, surface_depth=1, bloom_capacity=100))
+    rig.discover(url("deep1"), url("deep2"), depth=3)
+    rig.discover(url("shallow1"), url("shallow2"), depth=1)
+    rig.discover(url("one too many"), depth=2)
+
+    claimed = [rig.claim_page().url]
+    rig.clock.advance(10)
+    for lease in (denied := rig.frontier.denied):
+        rig.apply(lambda planner, lease=lease: planner.denied(lease))
+
+    assert claimed == [url("shallow1")]
+    assert {lease.url for lease in denied} == {url("deep1"), url("deep2")}
+    assert (known(rig, url("deep1")).state, known(rig, url("deep1")).reason) == (DROPPED, "surface_mode")
+
+
+def test_a_request_reaches_below_the_surface() -> None:
+    rig = FrontierRig(A, settings=FrontierSettings(page_budget=1, surface_depth=1, bloom_capacity=100))
+    rig.discover(url("deep"), depth=3)
+    rig.discover(url("one too many"), depth=2)
+
+    rig.apply(lambda planner: planner.recrawl(url("deep"), "r1"))
+
+    assert rig.claim_page().url == url("deep")
+
+
 def test_the_horizon_never_enters() -> None:
     rig = FrontierRig(A)
 
