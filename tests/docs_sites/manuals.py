@@ -64,7 +64,9 @@ class Manual:
         if not (self.folder / self.start).exists() and os.geteuid() == 0:
             subprocess.run([INSTALL, self.package], check=False, timeout=240)
         if not (self.folder / self.start).exists():
-            pytest.skip(f"SKIPPED FOR WANT OF A MANUAL: as root, run tests/docs_sites/install.sh {self.package}")
+            pytest.skip(
+                f"SKIPPED FOR WANT OF A MANUAL: as root, run tests/docs_sites/install.sh {self.package}"
+            )
 
 
 _DOC = Path("/usr/share/doc")

@@ -90,7 +90,9 @@ def test_nothing_is_left_to_do(crawled: Crawled) -> None:
 
 
 def test_links_out_of_the_seed_are_recorded_and_not_followed(crawled: Crawled) -> None:
-    abroad = crawled.fleet.rows("SELECT count(DISTINCT dst_host) AS n FROM links WHERE dst_host NOT LIKE '%.test'")
+    abroad = crawled.fleet.rows(
+        "SELECT count(DISTINCT dst_host) AS n FROM links WHERE dst_host NOT LIKE '%.test'"
+    )
     assert abroad[0]["n"] > 100
     assert not [row for row in crawled.fetches if not row["host"].endswith(".test")]
 
