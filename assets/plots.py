@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SIZE = (6.4, 2.8)
 DPI = 90
-COLOURS = ("#2b6cb0", "#dd6b20", "#718096", "#38a169")
+COLOURS = ("#2b6cb0", "#dd6b20", "#38a169", "#718096")
 
 
 def _figure(title: str, x: str, y: str) -> tuple["Figure", "Axes"]:
@@ -93,7 +93,7 @@ def bars(
         left += width
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.invert_yaxis()
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
     return _markdown(figure, title)
 
 
