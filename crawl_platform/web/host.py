@@ -1,5 +1,6 @@
 """Hosts: registrable domain, shard and patterns."""
 
+import re
 from functools import lru_cache
 
 import xxhash
@@ -25,6 +26,14 @@ def registrable_domain(host: str) -> str:
 def shard_of(host: str, n_shards: int) -> int:
     """`xxh3_64(host) mod n_shards` (ARCHITECTURE: unit of ownership)."""
     return xxhash.xxh3_64_intdigest(host.encode()) % n_shards
+
+
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}")
+
+
+def is_hostname(name: str) -> bool:
+    """Whether `name` is a host as URLs spell it: lower case, ASCII (punycode), at most 253 characters."""
+    return 0 < len(name) <= 253 and all(_LABEL.fullmatch(label) for label in name.split("."))
 
 
 def matches(pattern: str, host: str) -> bool:

@@ -20,16 +20,22 @@ MAX_BYTES = 50 * 1024 * 1024
 MAX_ENTRIES = 50_000
 """The protocol's limit of locations in a file; what follows is ignored."""
 
+# No alternative looks past the next "<", except those that take all to the end: no file is slow.
 _tokens = re.compile(
     r"<!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|\Z)"
     r"|<!--.*?(?:-->|\Z)"
-    r"|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>"
-    r"|<[!?][^>]*>"
-    r"|<(?P<close>/?)(?:[\w.-]+:)?(?P<name>[\w.-]+)(?P<attributes>(?:[^<>\"']|\"[^\"]*\"|'[^']*')*)>"
+    r"|<[!?][^<>]*>"
+    r"|<(?P<close>/?)(?:[\w.-]{1,40}:)?(?P<name>[\w.-]{1,40})(?P<attributes>(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*')*)>"
     r"|(?P<text>[^<]+)"
     r"|(?P<broken><)",
-    re.DOTALL | re.IGNORECASE,
+    re.DOTALL,
 ).finditer
+_doctype = re.compile(
+    r"(?:<\?[^>]*>\s*|<!--.{0,2000}?-->\s*){0,5}<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>", re.DOTALL | re.IGNORECASE
+).match
+_DOCTYPE_LENGTH = 16_384
+# Items lie three deep; what nests deeper is no sitemap.
+_MAX_DEPTH = 32
 _reference = re.compile(r"&(?:(amp|lt|gt|quot|apos)|#([0-9]{1,7})|#x([0-9a-f]{1,6}));", re.IGNORECASE)
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _href = re.compile(r"\bhref\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE).search
@@ -39,9 +45,16 @@ _w3c = re.compile(
     re.IGNORECASE,
 ).match
 
-_ITEMS = {"url": "loc", "sitemap": "loc", "item": "link", "entry": "link"}
+# What an item and its location are called, by root element.
+_ITEMS = {
+    "urlset": ("url", "loc"),
+    "sitemapindex": ("sitemap", "loc"),
+    "rss": ("item", "link"),
+    "rdf": ("item", "link"),
+    "feed": ("entry", "link"),
+}
 _DATES = frozenset({"lastmod", "pubdate", "updated", "modified", "date"})
-_ROOTS = frozenset({"urlset", "sitemapindex", "rss", "feed", "rdf"})
+_declared_entities = re.compile(r"<!ENTITY\s+([\w.-]+)").findall
 
 
 @dataclass(slots=True)
@@ -118,6 +131,9 @@ class _Reader:
         self.children: list[Entry] = []
         self._url = url
         self._root = ""
+        self._item_name, self._loc_name = "", ""
+        self._entities: list[str] = []
+        """References to entities that the file defines itself; a location with one is not believed."""
         self._item = ""
         """Name of the item that is open, '' between items."""
         self._found: list[Entry] = []
@@ -131,7 +147,10 @@ class _Reader:
         """Text directly in the item, for files that forget the `loc`."""
 
     def read(self, text: str) -> None:
-        for token in _tokens(text):
+        doctype = _doctype(text[:_DOCTYPE_LENGTH])
+        if doctype:
+            self._entities = [f"&{name};" for name in _declared_entities(doctype[0])[:100]]
+        for token in _tokens(text, doctype.end() if doctype else 0):
             if token["name"]:
                 if token["close"]:
                     self._end(token["name"].lower())
@@ -157,22 +176,23 @@ class _Reader:
     def _start(self, name: str, attributes: str) -> None:
         if not self._root:
             self._root = name
-        if self._root not in _ROOTS or self._field:
+            self._item_name, self._loc_name = _ITEMS.get(name, ("", ""))
+        if not self._item_name or self._field:
             return
         parent = self._path[-1] if self._path else ""
-        if name in _ITEMS:
+        if name == self._item_name:
             self._close_item()
             self._item = name
         elif self._item and parent == self._item:
             self._start_field(name, attributes)
-        if not attributes.endswith("/"):
+        if not attributes.endswith("/") and len(self._path) < _MAX_DEPTH:
             self._path.append(name)
 
     def _start_field(self, name: str, attributes: str) -> None:
-        href = _href(attributes) if name == "link" else None
+        href = _href(attributes) if name == self._loc_name == "link" else None
         if href:
             self._locate(_reference.sub(_character, href[1] or href[2] or ""))
-        elif (name == _ITEMS[self._item] or name in _DATES) and not attributes.endswith("/"):
+        elif (name == self._loc_name or name in _DATES) and not attributes.endswith("/"):
             self._field = name
 
     def _end(self, name: str) -> None:
@@ -193,7 +213,7 @@ class _Reader:
 
     def _locate(self, text: str) -> None:
         loc = resolve(text, self._url)
-        if loc is not None:
+        if loc is not None and not any(entity in text for entity in self._entities):
             self._found.append(Entry(loc))
 
     def _close_item(self) -> None:

