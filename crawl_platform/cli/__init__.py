@@ -40,10 +40,16 @@ class CrawlGroup(click.Group):
 def main() -> None:
     """Run, see, query and steer a polite web crawl.
 
-    First steps: `crawl demo` shows the whole loop on a synthetic web. `crawl up --seeds FILE --contact MAIL`
-    crawls the real one; `crawl status`, `crawl top` and `crawl sql` show what it does.
+    \b
+    First steps:
+      crawl demo                                   the whole loop on a synthetic web
+      crawl up --seeds FILE --contact MAIL         crawl the real web
+      crawl status, crawl top, crawl sql           see what it does
+      crawl explain URL                            why (not) crawled yet, and what comes next
 
-    Shell completion: eval "$(_CRAWL_COMPLETE=bash_source crawl)" (or zsh_source, fish_source).
+    \b
+    Shell completion (or zsh_source, fish_source):
+      eval "$(_CRAWL_COMPLETE=bash_source crawl)"
     """
 
 

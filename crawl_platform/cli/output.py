@@ -1,11 +1,11 @@
 """How commands print: JSON for programs, a table or sentences for people."""
 
-import json
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 import click
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -18,15 +18,8 @@ def json_option(command: Any) -> Any:
 
 
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, default=_plain))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return value.hex()
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    """Times in ISO 8601 (UTC), as `crawl sql --json` prints them."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def print_rows(rows: Rows, columns: dict[str, str], empty: str) -> None:

@@ -19,7 +19,7 @@ from crawl_platform.fleet.messages import Heartbeat
 from crawl_platform.fleet.supervisor import FleetStatus, is_running, read_status
 
 RECENT = """
-    SELECT outcome, count(*) AS fetches, round(avg(duration_ms)) AS ms, sum(wire_bytes) AS bytes
+    SELECT outcome, count(*) AS fetches, round(avg(duration_ms)) AS ms, sum(wire_bytes)::BIGINT AS bytes
     FROM fetches WHERE started_at > now() - INTERVAL 1 MINUTE GROUP BY ALL ORDER BY fetches DESC LIMIT 12
 """
 STALE = 10.0

@@ -18,6 +18,7 @@ from crawl_platform.clock import SystemClock, as_datetime
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.client import policy_for
 from crawl_platform.lake.tables import TABLES
+from crawl_platform.web.host import is_hostname
 from crawl_platform.web.url import canonicalize, host_of
 
 reason_option = click.option("--reason", default="", help="Why; kept with the request.")
@@ -93,7 +94,7 @@ def promote(host: str, now: bool, reason: str, as_json: bool, home: Path) -> Non
     """
     crawl = Crawl.at(home)
     name = host_of(canonicalize(f"https://{host}/") or "")
-    if not name or name != host.lower().rstrip("."):
+    if not is_hostname(name) or "/" in host:
         raise ConfigurationError(f"{host!r} is not a hostname")
     policy = policy_for(crawl.fleet.hosts(), name)
     if policy is not None:
@@ -132,9 +133,9 @@ def exclude(pattern: str, reason: str, as_json: bool, home: Path) -> None:
     seeds and promotions.
     """
     crawl = Crawl.at(home)
-    name = pattern.lower().rstrip(".")
-    bare = name.removeprefix("*.")
-    if host_of(canonicalize(f"https://{bare}/") or "") != bare:
+    bare = host_of(canonicalize(f"https://{pattern.removeprefix('*.')}/") or "")
+    name = f"*.{bare}" if pattern.startswith("*.") else bare
+    if not is_hostname(bare) or "/" in pattern:
         raise ConfigurationError(f"{pattern!r} is neither a hostname nor *.domain")
     request_id = _request_id()
     crawl.fleet.exclude(name, request_id=request_id, reason=reason or "crawl exclude")

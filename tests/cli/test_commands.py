@@ -1,0 +1,160 @@
+"""Commands without a running fleet: what they refuse, and how they say it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from crawl_platform import settings as settings_module
+from crawl_platform.cli import main
+from crawl_platform.lake.lake import Lake
+
+
+def crawl(*arguments: str, home: Path | None = None) -> Result:
+    return CliRunner().invoke(main, [*arguments, *(("--home", str(home)) if home else ())])
+
+
+@pytest.fixture
+def still_crawl(tmp_path: Path) -> Path:
+    """The home of a crawl that has a lake and no fleet."""
+    Lake(tmp_path / "lake").create(64)
+    return tmp_path
+
+
+def test_help_names_every_command_and_the_first_steps() -> None:
+    shown = crawl("--help")
+
+    assert shown.exit_code == 0
+    for name in ("up", "down", "status", "top", "seed", "promote", "promotions", "exclude", "recrawl", "explain",
+                 "sql", "size", "demo", "doctor"):  # fmt: skip
+        assert f"\n  {name} " in shown.output
+        assert crawl(name, "--help").exit_code == 0
+    assert "crawl up --seeds FILE --contact MAIL " in shown.output
+
+
+def test_up_without_a_contact_refuses_and_says_why(tmp_path: Path) -> None:
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("example.org\n")
+
+    refused = crawl("up", "--seeds", str(seeds), home=tmp_path / "home")
+
+    assert refused.exit_code == 2
+    assert "site owners must be able to reach you" in refused.output
+    assert not (tmp_path / "home" / "lake").exists()
+
+
+def test_up_without_seeds_refuses_a_new_crawl(tmp_path: Path) -> None:
+    refused = crawl("up", "--contact", "me@example.org", home=tmp_path)
+
+    assert refused.exit_code == 2
+    assert "--seeds FILE" in refused.output
+
+
+def test_a_delay_of_zero_is_refused(tmp_path: Path) -> None:
+    assert crawl("up", "--contact", "me@example.org", "--delay", "0", home=tmp_path).exit_code == 2
+
+
+def test_a_delay_of_zero_in_the_settings_is_refused_too(tmp_path: Path) -> None:
+    (tmp_path / "crawl.toml").write_text("[politeness]\nhost_delay = 0\n")
+
+    refused = crawl("up", "--contact", "me@example.org", home=tmp_path)
+
+    assert refused.exit_code == 2
+    assert "nothing switches politeness off" in refused.output
+
+
+def test_an_unknown_setting_is_named(tmp_path: Path) -> None:
+    (tmp_path / "crawl.toml").write_text("[politeness]\nhost_dealy = 2\n")
+
+    refused = crawl("status", home=tmp_path)
+
+    assert refused.exit_code == 2
+    assert "host_dealy" in refused.output
+
+
+def test_settings_survive_being_saved(tmp_path: Path) -> None:
+    (tmp_path / "crawl.toml").write_text('[fetch]\nnameservers = ["127.0.0.1:53"]\nslots = 7\n')
+    settings = settings_module.load(tmp_path)
+
+    settings_module.save(settings)
+
+    assert settings_module.load(tmp_path) == settings
+    assert settings.fetch.slots == 7
+
+
+def test_commands_on_no_crawl_say_how_to_start_one(tmp_path: Path) -> None:
+    for command in (("status",), ("explain", "http://a.test/"), ("promotions",), ("seed", "a.test")):
+        refused = crawl(*command, home=tmp_path)
+        assert refused.exit_code == 2, command
+        assert "there is no crawl at" in refused.output
+        assert "crawl up" in refused.output
+
+
+def test_steering_without_a_fleet_says_so(still_crawl: Path) -> None:
+    for command in (("recrawl", "http://a.test/"), ("exclude", "a.test"), ("promote", "a.test"), ("pause",)):
+        refused = crawl(*command, home=still_crawl)
+        assert refused.exit_code == 2, command
+        assert "no fleet is running" in refused.output
+
+
+@pytest.mark.parametrize("pattern", ["http://a.test/", "*.*.test", "a b", ""])
+def test_exclude_takes_a_host_or_a_domain_and_nothing_else(still_crawl: Path, pattern: str) -> None:
+    refused = crawl("exclude", pattern, home=still_crawl)
+
+    assert refused.exit_code == 2
+    assert "neither a hostname nor *.domain" in refused.output
+
+
+def test_status_of_a_stopped_crawl_is_bad_news_with_an_exit_status(still_crawl: Path) -> None:
+    shown = crawl("status", "--json", home=still_crawl)
+
+    assert shown.exit_code == 1
+    assert json.loads(shown.output)["state"] == "stopped"
+
+
+def test_explain_of_an_unknown_url_says_that_its_host_is_on_the_horizon(still_crawl: Path) -> None:
+    shown = crawl("explain", "http://A.test/x?utm_source=b#c", home=still_crawl)
+
+    assert shown.exit_code == 0
+    assert shown.output.startswith("http://a.test/x\n")
+    assert "on the horizon" in shown.output
+
+
+def test_explain_refuses_what_is_no_url(still_crawl: Path) -> None:
+    assert crawl("explain", "mailto:a@b.test", home=still_crawl).exit_code == 2
+
+
+def test_size_follows_littles_law() -> None:
+    need = json.loads(crawl("size", "--rate", "200", "--latency", "0.5", "--json").output)
+
+    assert need["in_flight"] == 100
+    assert need["hosts_needed"] == 300
+
+
+def test_doctor_finds_a_missing_contact_and_says_what_to_do(tmp_path: Path) -> None:
+    shown = crawl("doctor", "--json", home=tmp_path)
+
+    findings = {finding["check"]: finding for finding in json.loads(shown.output)}
+    assert shown.exit_code == 1
+    assert not findings["contact"]["ok"]
+    assert "--contact" in findings["contact"]["remedy"]
+    assert findings["delta extension"]["ok"]
+
+
+def test_doctor_names_a_wrong_setting(tmp_path: Path) -> None:
+    (tmp_path / "crawl.toml").write_text("[fleet\n")
+
+    shown = crawl("doctor", home=tmp_path)
+
+    assert shown.exit_code == 1
+    assert "not valid TOML" in shown.output
+
+
+def test_demo_never_empties_a_folder_that_is_not_a_demos(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+
+    refused = crawl("demo", home=tmp_path)
+
+    assert refused.exit_code == 2
+    assert (tmp_path / "thesis.txt").exists()

@@ -1,0 +1,163 @@
+"""The commands on a real crawl of a small site: up, look, steer, down."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawl_platform import settings as settings_module
+from crawl_platform.settings import Fetch, Politeness, Settings
+from crawl_platform.simulation.running import launch
+
+HOST = "manual.test"
+
+
+class Command:
+    """`crawl …` as a process, on one home."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", "from crawl_platform.cli import main; main()", *arguments]
+        return subprocess.run(
+            [*command, "--home", str(self.home)], capture_output=True, text=True, timeout=60
+        )
+
+    def json(self, *arguments: str) -> Any:
+        done = self(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def until(self, seconds: float, sql: str) -> list[dict[str, Any]]:
+        """Rows of `sql` once there are any."""
+        deadline = time.monotonic() + seconds
+        while not (rows := self.json("sql", sql)):
+            assert time.monotonic() < deadline, sql
+            time.sleep(0.2)
+        return list(rows)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Command, str]]:
+    base = tmp_path_factory.mktemp("crawl")
+    site = base / "site"
+    site.mkdir()
+    (site / "index.html").write_text(
+        "<title>Start</title><a href=one.html>one</a><a href=two.html>two</a><a href=http://elsewhere.test/>far</a>"
+    )
+    (site / "one.html").write_text("<title>One</title><p>first page</p>")
+    (site / "two.html").write_text("<title>Two</title><p>second page</p>")
+    with launch(["files", f"{HOST}={site}"], base / "web.log", ca_file=base / "ca.pem") as web:
+        home = base / "home"
+        politeness = Politeness(host_delay=0.02, address_delay=0.02)
+        fetch = Fetch(nameservers=(web.ready.nameserver,), allow_networks=("127.0.0.0/8",))
+        settings_module.save(Settings(str(home), politeness=politeness, fetch=fetch))
+        seeds = base / "seeds.txt"
+        seeds.write_text(f"# the one site\n{web.ready.seeds[0]}\n")
+        command = Command(home)
+        up = command("up", "--seeds", str(seeds), "--contact", "me@example.org", "--no-dagster", "--detach")
+        assert up.returncode == 0, up.stderr
+        assert "1 seed hosts" in up.stdout
+        try:
+            command.until(20, "SELECT url FROM fetches WHERE kind = 'page' AND url LIKE '%two.html'")
+            yield command, web.ready.seeds[0]
+        finally:
+            down = command("down")
+            assert down.returncode == 0, down.stderr
+
+
+def test_status_says_that_all_is_well(running: tuple[Command, str]) -> None:
+    crawl, _ = running
+
+    report = crawl.json("status")
+
+    assert report["well"]
+    assert {process["name"] for process in report["processes"]} == {"nats", "committer", "cell-0"}
+    assert report["commit"]["commit_id"] >= 1
+
+
+def test_a_second_up_is_refused(running: tuple[Command, str]) -> None:
+    crawl, _ = running
+
+    refused = crawl("up", "--no-dagster", "--detach")
+
+    assert refused.returncode == 2
+    assert "already running" in refused.stderr
+
+
+def test_explain_tells_the_life_of_a_page(running: tuple[Command, str]) -> None:
+    crawl, root = running
+
+    facts = crawl.json("explain", f"{root}one.html")
+
+    assert facts["host"]["state"] == "seed"
+    assert facts["robots"]["verdict"] == "allowed"
+    assert facts["state"]["state"] == "fetched"
+    assert facts["last_fetches"][0]["outcome"] == "ok"
+    assert facts["linked_by"] == [root]
+    assert "waits in the refresh lane" in crawl("explain", f"{root}one.html").stdout
+
+
+def test_recrawl_fetches_once_more_and_keeps_the_request(running: tuple[Command, str]) -> None:
+    crawl, root = running
+
+    accepted = crawl.json("recrawl", f"{root}one.html", "--reason", "a test")
+
+    rows = crawl.until(5, f"SELECT lane FROM fetches WHERE request_id = '{accepted['request_id']}'")
+    assert rows == [{"lane": "fastlane"}]
+    asked = crawl.json("sql", "SELECT kind, via, reason FROM requests WHERE kind = 'recrawl'")
+    assert asked == [{"kind": "recrawl", "via": "exchange", "reason": "a test"}]
+
+
+def test_recrawl_of_a_horizon_host_is_refused(running: tuple[Command, str]) -> None:
+    crawl, _ = running
+
+    refused = crawl("recrawl", "http://elsewhere.test/")
+
+    assert refused.returncode == 2
+    assert "on the horizon: promote it first" in refused.stderr
+
+
+def test_a_request_to_promote_waits_for_the_decision(running: tuple[Command, str]) -> None:
+    crawl, _ = running
+
+    asked = crawl.json("promote", "elsewhere.test", "--reason", "a customer wants it")
+
+    rows = crawl.json("sql", f"SELECT target, via FROM requests WHERE request_id = '{asked['request_id']}'")
+    assert rows == [{"target": "elsewhere.test", "via": "table"}]
+    assert crawl.json("promotions") == []
+
+
+def test_seed_lists_and_adds(running: tuple[Command, str]) -> None:
+    crawl, _ = running
+
+    assert crawl.json("seed", "nowhere.test") == {"hosts": 1}
+
+    listed = {row["host"]: row for row in crawl.json("seed")}
+    assert listed[HOST]["trusted"]
+    assert listed["nowhere.test"]["state"] == "seed"
+
+
+def test_exclusion_is_written_down_and_beats_the_seed(running: tuple[Command, str]) -> None:
+    crawl, _ = running
+    crawl.json("seed", "unwanted.test")
+
+    crawl.json("exclude", "unwanted.test", "--reason", "its owner asked")
+
+    assert {row["host"]: row["state"] for row in crawl.json("seed")}["unwanted.test"] == "excluded"
+    refused = crawl("seed", "unwanted.test")
+    assert refused.returncode == 2
+    assert "excluded" in refused.stderr
+
+
+def test_top_shows_one_picture(running: tuple[Command, str]) -> None:
+    crawl, _ = running
+
+    assert "outcomes of the last minute" in crawl("top", "--once").stdout
+    assert crawl.json("top")["cells"][0]["cell"] == "cell-0"
