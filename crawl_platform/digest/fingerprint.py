@@ -21,7 +21,7 @@ _MONTH = (
 )
 # White space is collapsed before, so a blank is one space; all repetitions are bounded, so no text is slow.
 _CLOCK_REST = (
-    r"[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?: ?[ap]\.?m\b\.?)?"
+    r"[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?: ?[ap](?:m\b|\.m\.))?"
     r"(?: ?(?:utc|gmt|[ce]e?s?t|p[sd]t|z)\b)?(?: ?[+-][0-9]{2}:?[0-9]{2}\b)?"
 )
 _CLOCK = rf"[0-9]{{1,2}}:{_CLOCK_REST}"
