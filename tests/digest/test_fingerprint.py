@@ -94,8 +94,16 @@ def test_a_tenth_of_the_public_manuals_at_two_versions() -> None:
     assert counts.total() > 180
 
 
-def test_without_masks_public_noise_is_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_masks_a_date_is_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module("crawl_platform.digest.fingerprint"), "mask", lambda text: text)
+
+    assert of(BASE.format(" on May 26, 2026")) != of(BASE.format(" on Nov 11, 2026"))
+
+
+def test_without_masks_and_regions_public_noise_is_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("crawl_platform.digest.fingerprint")
+    monkeypatch.setattr(module, "mask", lambda text: text)
+    monkeypatch.setattr(module, "visible", lambda blocks: " ".join(block.text for block in blocks))
 
     assert _verdicts(every=10)["unchanged", "changed"] > 50
 
