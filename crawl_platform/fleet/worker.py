@@ -18,9 +18,10 @@ from crawl_platform.fetch.dns import DnsCache
 from crawl_platform.fetch.outcome import BACKS_OFF, DISPOSITIONS, Outcome
 from crawl_platform.fleet.addresses import AddressBook
 from crawl_platform.fleet.epochs import Series
-from crawl_platform.fleet.rows import Origin, body_hash, fetch_row, link_row, page_facts, page_row
+from crawl_platform.fleet.rows import Origin, body_hash, fetch_row, host_row, link_row, page_facts, page_row
 from crawl_platform.fleet.telemetry import Telemetry
 from crawl_platform.frontier.frontier import Frontier
+from crawl_platform.frontier.hosts import HostState
 from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsLease, RobotsResult
 from crawl_platform.frontier.plan import posterior_after
@@ -169,6 +170,16 @@ class Worker:
                 record.backoff / 2 if record.backoff > p.settings.politeness.backoff_first else 0.0
             )
 
+    def _tell(self, state: HostState, event: str, **facts: object) -> None:
+        """An event row of a host, with the epoch that its request belongs to."""
+        p, record = self._p, state.record
+        row = host_row(
+            state.host, state.shard, p.clock.now(), event, p.frontier.book.state(state.host), p.origin.cell,
+            trusted=record.trusted, known_urls=record.known, **facts,
+        )  # fmt: skip
+        p.bulk.open.rows.add("hosts", row)
+        p.bulk.touch()
+
     def _next_in_line(self, host: str | None) -> None:
         if host is not None:
             self._p.frontier.reschedule(host, self._p.clock.now(), self._p.clock.boottime())
@@ -207,6 +218,8 @@ class Worker:
         state = p.frontier.hosts.get(lease.host)
         if state is not None:
             state.record.crawl_delay = crawl_delay
+            delay = max(crawl_delay, p.settings.politeness.host_delay)
+            self._tell(state, "robots", robots_status=rule, delay=delay, detail=str(response.outcome))
             p.gates.hold_host(lease.host, p.clock.boottime() + crawl_delay)
 
     def _redirect_target(self, url: str, response: Response) -> str | None:
