@@ -3,9 +3,14 @@
 A fault raises instead of killing the process; whoever comes next starts from what is on disk alone.
 """
 
+import contextlib
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from crawl_platform.clock import ManualClock
 from crawl_platform.commit.committer import FLEET_TABLES, Committer, Round
@@ -123,6 +128,25 @@ def test_dying_again_and_again_commits_all_once(lake: Lake, clock: ManualClock) 
 
     healthy(lake, ["f1", "f2", "f3"])
     assert [lake.commit(1).manifests] == [["cell-a/bulk/1", "cell-a/bulk/2", "cell-a/bulk/3"]]
+
+
+@given(data=st.data())
+@settings(max_examples=6, deadline=None)
+def test_in_any_order_with_repeats_and_deaths_every_manifest_is_committed_once(
+    new_lake: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    lake = Lake(shutil.copytree(new_lake, tmp_path_factory.mktemp("any") / "lake"))
+    clock = ManualClock()
+    manifests = [epoch(lake, clock, n) for n in (1, 2, 3, 4)]
+    arrivals = data.draw(st.lists(st.lists(st.sampled_from(manifests), max_size=4), min_size=1, max_size=4))
+    deaths = data.draw(st.lists(st.sampled_from(KILLS), max_size=len(arrivals)))
+
+    for n, some in enumerate(arrivals):
+        with contextlib.suppress(Dies):
+            commit(lake, clock, some, DieAt(*deaths[n]) if n < len(deaths) else None)
+    commit(lake, clock, manifests)
+
+    healthy(lake, ["f1", "f2", "f3", "f4"])
 
 
 @pytest.mark.parametrize("table", ["fetches", "links"])

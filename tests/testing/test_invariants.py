@@ -1,6 +1,8 @@
 """Each invariant holds on a healthy crawl, and each sees the violation that is planted."""
 
+import copy
 import dataclasses
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -9,6 +11,7 @@ import pytest
 from crawl_platform.clock import ManualClock
 from crawl_platform.commit.committer import Committer
 from crawl_platform.commit.manifest import Manifest
+from crawl_platform.lake.lake import Lake
 from crawl_platform.simulation.log import Entry
 from crawl_platform.testing.builders import fetched, staged_manifest, tiny_lake
 from crawl_platform.testing.invariants import (
@@ -78,9 +81,19 @@ class Crawl:
         return made
 
 
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Crawl:
+    return Crawl(tmp_path_factory.mktemp("healthy") / "lake")
+
+
 @pytest.fixture
-def crawl(tmp_path: Path) -> Crawl:
-    return Crawl(tmp_path / "lake")
+def crawl(healthy: Crawl, tmp_path: Path) -> Crawl:
+    """A copy of the healthy crawl, to be spoiled."""
+    copied = copy.copy(healthy)
+    copied.lake = Lake(shutil.copytree(healthy.lake.root, tmp_path / "lake"))
+    copied.clock = ManualClock(healthy.clock.now(), healthy.clock.boottime())
+    copied.log = list(healthy.log)
+    return copied
 
 
 def names(violations: list[Violation]) -> set[str]:
