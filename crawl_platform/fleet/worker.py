@@ -159,9 +159,12 @@ class Worker:
         record = state.record
         if response.outcome in BACKS_OFF:
             asked = retry_after(response.header("retry-after"), now)
+            news = not record.backoff
             record.backoff, wait = next_backoff(record.backoff, asked, p.settings.politeness)
             record.not_before = now + wait
             p.gates.hold_host(lease.host, boot + wait)
+            if news:
+                self._tell(state, "backoff", detail=str(response.outcome), delay=wait)
             batch = Batch()
             batch.put(host_key(state.shard, lease.host), encode(record))
             p.frontier.kv.write(batch)
