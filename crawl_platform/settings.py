@@ -37,7 +37,6 @@ class Politeness(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     robots_ttl: float = 86_400.0
     robots_bytes: int = 512_000
     robots_retry: float = 300.0
-    robots_give_up: float = 30 * 86_400.0
 
 
 class Fetch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

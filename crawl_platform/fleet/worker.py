@@ -344,7 +344,7 @@ class Worker:
         for (target, _, _), (barred, _) in links.items():
             if not barred:
                 follow.setdefault(target, Found(target, depth, value))
-        for pointer in (facts.meta_refresh, facts.canonical):
+        for pointer in (facts.meta_refresh, facts.canonical, *facts.frames):
             target_url = canonicalize(pointer) if pointer else None
             if target_url is not None:
                 follow.setdefault(target_url, Found(target_url, depth, value, lease.record.hops + 1))

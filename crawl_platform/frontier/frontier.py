@@ -5,6 +5,7 @@ fastlane > freshlane > deadline > discovery | refresh, the last two by the live 
 a claimed URL stays in its durable queue until its epoch commits, so a crash redelivers it.
 """
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -175,8 +176,7 @@ class Frontier:
             if verdict is Verdict.DENIED or self.below_surface(lease):
                 self.denied.append(lease)
                 continue
-            self._charge(state, lane, both)
-            return lease
+            return dataclasses.replace(lease, share=self._charge(state, lane, both))
         return None
 
     def below_surface(self, lease: Lease) -> bool:
@@ -222,15 +222,24 @@ class Frontier:
         """URLs that wait for their first success."""
         return self.known - self.fetched - self.dead
 
-    def _charge(self, state: HostState, lane: int, both: bool) -> None:
+    def _charge(self, state: HostState, lane: int, both: bool) -> float | None:
+        """Count the turn; returns the share at which the split was charged, None if it was not."""
         if lane != FASTLANE:
             state.window_used += 1
         if lane in URGENT:
-            return
-        if both:
-            self.split.charge(self.share())
-        else:
+            return None
+        if not both:
             self.split.lend()
+            return None
+        share = self.share()
+        self.split.charge(share)
+        return share
+
+    def _refund(self, state: HostState, lease: Lease) -> None:
+        if lease.lane != FASTLANE:
+            state.window_used = max(state.window_used - 1, 0)
+        if lease.lane not in URGENT:
+            self.split.take_back("discovery" if lease.lane == DISCOVERY else "refresh", lease.share)
 
     def _record(self, state: HostState, url: str) -> UrlRecord:
         data = self.kv.get(url_key(state.shard, state.host, url))
@@ -274,9 +283,11 @@ class Frontier:
         self.reschedule(host, now, boot)
 
     def hand_back(self, lease: Lease | RobotsLease) -> None:
-        """A claimed URL was not fetched after all (no request was sent): it is claimable again."""
+        """A claimed URL was not fetched after all (no request was sent): it is claimable again, and its turn
+        counts for nothing."""
         state = self.hosts[lease.host]
         if isinstance(lease, Lease):
+            self._refund(state, lease)
             state.leased.discard(lease.url)
             state.queues_changed()
 

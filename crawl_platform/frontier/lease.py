@@ -14,6 +14,8 @@ class Lease:
     shard: int
     lane: int
     record: UrlRecord
+    share: float | None = None
+    """Discovery's share at which the turn was charged to the split; None if it was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +72,3 @@ class RobotsResult:
     rule: str
     body: bytes
     expires_at: float
-    failing_since: float = 0.0

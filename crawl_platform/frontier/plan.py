@@ -153,7 +153,7 @@ class Planner:
     def robots(self, result: RobotsResult, crawl_delay: float) -> None:
         """Keep a robots answer; it is in force from now on."""
         lease = result.lease
-        record = RobotsRecord(result.rule, result.at, result.expires_at, result.body, result.failing_since)
+        record = RobotsRecord(result.rule, result.at, result.expires_at, result.body)
         self.plan.batch.put(robots_key(lease.shard, lease.origin), encode(record))
         self._host(lease.host).crawl_delay = crawl_delay
 

@@ -82,7 +82,6 @@ class RobotsRecord(msgspec.Struct, array_like=True):
     fetched_at: float
     expires_at: float
     body: bytes = b""
-    failing_since: float = 0.0
 
 
 R = TypeVar("R", UrlRecord, HostRecord, RobotsRecord)
