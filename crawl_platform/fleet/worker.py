@@ -211,9 +211,8 @@ class Worker:
         rule = status_rule(response.status) if complete else "allow_all"
         if rule == "rules" and response.outcome is not Outcome.OK:
             rule = "disallow_all"
-        life = (
-            p.settings.politeness.robots_retry if rule == "disallow_all" else p.settings.politeness.robots_ttl
-        )
+        unwell = rule == "disallow_all" or response.outcome in BACKS_OFF
+        life = p.settings.politeness.robots_retry if unwell else p.settings.politeness.robots_ttl
         body = response.body if rule == "rules" else b""
         crawl_delay = p.frontier.robots.store(lease.origin, rule, body, now + life)
         result = RobotsResult(lease, now, rule, body, now + life)
