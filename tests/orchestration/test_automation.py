@@ -12,11 +12,16 @@ from tests.orchestration.made_up_crawl import small_web
 CHAIN = {"link_graph", "host_ranks", "promotions"}
 
 
-def fail_check(harness: Harness, asset: str, check: str) -> None:
-    """As if the asset's last materialization had failed this blocking check."""
-    harness.instance.report_runless_asset_event(
-        dg.AssetCheckEvaluation(asset_key=dg.AssetKey(asset), check_name=check, passed=False, blocking=True)
-    )
+@pytest.fixture
+def decided(harness, crawl):
+    """A harness whose first chain has been requested and materialized."""
+    harness.tick()
+    small_web(crawl)
+    harness.observe()
+    harness.tick()
+    harness.pretend(*CHAIN, "crawl_schedule")
+    harness.tick()
+    return harness
 
 
 def test_nothing_is_due_before_the_fleet_has_written(harness):
@@ -74,46 +79,27 @@ def test_the_chain_stays_one_run_when_its_last_one_has_just_ended(harness, crawl
     assert harness.tick() >= CHAIN
 
 
-def test_a_promotion_is_not_due_while_the_ranks_checks_fail(harness, crawl, clock):
-    harness.tick()
-    small_web(crawl)
-    harness.observe()
-    harness.tick()
-    harness.decide()
-    harness.tick()
+@pytest.mark.parametrize(
+    ("parent", "check", "child"),
+    [
+        ("link_graph", "links_have_their_fetch", "host_ranks"),
+        ("link_graph", "edges_add_up", "host_ranks"),
+        ("host_ranks", "ranks_sum_to_one", "promotions"),
+        ("host_ranks", "ranks_are_finite", "promotions"),
+    ],
+)
+def test_what_follows_is_not_due_while_a_blocking_check_of_its_parent_fails(decided, parent, check, child):
+    decided.pretend(parent, failed=check)
 
-    harness.execute("host_ranks")
-    fail_check(harness, "host_ranks", "ranks_sum_to_one")
-
-    assert "promotions" not in harness.tick()
+    assert child not in decided.tick()
 
 
-def test_without_that_condition_it_would_be_due(harness, crawl, clock):
+@pytest.mark.parametrize(("parent", "child"), [("link_graph", "host_ranks"), ("host_ranks", "promotions")])
+def test_with_passed_checks_it_would_be_due(decided, parent, child):
     """Ablation: the same history with checks that pass."""
-    harness.tick()
-    small_web(crawl)
-    harness.observe()
-    harness.tick()
-    harness.decide()
-    harness.tick()
+    decided.pretend(parent)
 
-    harness.execute("host_ranks")
-
-    assert "promotions" in harness.tick()
-
-
-def test_ranks_are_not_due_while_the_graphs_checks_fail(harness, crawl):
-    harness.tick()
-    small_web(crawl)
-    harness.observe()
-    harness.tick()
-    harness.decide()
-    harness.tick()
-
-    harness.execute("link_graph")
-    fail_check(harness, "link_graph", "links_have_their_fetch")
-
-    assert "host_ranks" not in harness.tick()
+    assert child in decided.tick()
 
 
 @pytest.fixture
@@ -137,8 +123,7 @@ def test_production_plans_windows_hourly_and_ranks_every_six_hours(production, c
     small_web(crawl)
     production.observe()
     production.tick(later=timedelta(hours=7))
-    production.decide()
-    production.execute("crawl_schedule")
+    production.pretend(*CHAIN, "crawl_schedule")
     production.tick()
 
     # Half an hour apart: as in life, the tick after a request is not itself one of the cron's.

@@ -146,7 +146,7 @@ def test_an_excluded_host_is_held_also_by_a_pattern(harness, crawl, lake, clock)
 def test_a_held_host_is_one_decision_however_often_it_is_ranked(harness, crawl, lake, clock):
     small_web(crawl)
     ask(lake, clock, "exclude", "honest-0.test", via="exchange")
-    for i in range(3):
+    for i in range(2):
         clock.advance(60)
         crawl.visit(f"https://seed-0.test/{i}", f"https://another-{i}.test/")
         crawl.commit()
