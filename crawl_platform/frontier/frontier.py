@@ -5,9 +5,8 @@ fastlane > freshlane > deadline > discovery | refresh, the last two by the live 
 a claimed URL stays in its durable queue until its epoch commits, so a crash redelivers it.
 """
 
-import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crawl_platform.admission.hosts import SEED, HostBook
 from crawl_platform.admission.politeness import Gates
@@ -176,7 +175,7 @@ class Frontier:
             if verdict is Verdict.DENIED or self.below_surface(lease):
                 self.denied.append(lease)
                 continue
-            return dataclasses.replace(lease, share=self._charge(state, lane, both))
+            return replace(lease, share=self._charge(state, lane, both))
         return None
 
     def below_surface(self, lease: Lease) -> bool:

@@ -74,3 +74,19 @@ class SplitCredit:
     def lend(self) -> None:
         """Count a turn taken by the only lane that had work."""
         self.lent += 1
+
+    def take_back(self, lane: Lane, share: float | None) -> None:
+        """A turn that was charged at `share` (None: lent) was not used after all: it counts for nothing.
+
+        The credit is again what it would be without that turn, so the turns that follow make up for it.
+        """
+        if share is None:
+            self.lent -= 1
+            return
+        self.credit -= share
+        self.owed -= share
+        if lane == "discovery":
+            self.credit += 1.0
+            self.discovery -= 1
+        else:
+            self.refresh -= 1

@@ -97,6 +97,20 @@ def test_an_address_given_back_unused_owes_no_delay() -> None:
     assert gates.take_address(ADDRESS, 100.0)
 
 
+def test_an_address_taken_over_from_another_process_counts_as_fetched_at_that_moment() -> None:
+    gates = open_gates()
+
+    gates.take_over_address(ADDRESS, 100.0)
+
+    assert gates.address_ready_at(ADDRESS) == 100.5
+    assert not gates.address_busy(ADDRESS)
+    assert gates.take_address(ADDRESS, 100.5)
+    assert gates.address_busy(ADDRESS)
+    gates.take_over_address(ADDRESS, 50.0)
+    gates.release_address(ADDRESS)
+    assert gates.address_ready_at(ADDRESS) == 100.5  # never earlier than it was
+
+
 def test_the_line_for_an_address_is_first_come_first_served_and_nobody_stands_in_it_twice() -> None:
     gates = open_gates()
     gates.take_address(ADDRESS, 100.0)

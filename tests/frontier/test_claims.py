@@ -83,9 +83,7 @@ def test_a_lease_that_was_handed_back_is_claimable_again() -> None:
     rig.discover(url("1"))
     lease = rig.claim_page()
 
-    rig.gates.release_host(A)
-    rig.frontier.hand_back(lease)
-    rig.frontier.landed(A, *rig.times())
+    hand_back(rig, lease)
 
     assert rig.claim_page().url == lease.url
 
@@ -199,20 +197,22 @@ def both_lanes(rig: FrontierRig, count: int) -> None:
 
 
 @given(
-    st.lists(st.floats(0.0, 100.0), min_size=1, max_size=60),
+    st.lists(st.tuples(st.floats(0.0, 100.0), st.integers(0, 2)), min_size=1, max_size=60),
     st.floats(0.05, 0.5),
     st.floats(0.5, 0.95),
 )
 @settings(deadline=None, max_examples=25)
 def test_at_every_step_discovery_has_its_share_within_one(
-    rates: list[float], floor: float, ceiling: float
+    turns: list[tuple[float, int]], floor: float, ceiling: float
 ) -> None:
     rig = FrontierRig(A, refresh=Refresh(split_floor=floor, split_ceiling=ceiling, drain_short=1.0))
-    both_lanes(rig, len(rates) + 1)
+    both_lanes(rig, len(turns) + 1)
     taken, owed = 0, 0.0
 
-    for rate in rates:
+    for rate, handed_back in turns:
         rig.frontier.emit_rate = rate
+        for _ in range(handed_back):  # claimed, but no request was sent
+            hand_back(rig, rig.claim_page())
         share = rig.frontier.share()
         lease = rig.claim_page()
         taken += lease.lane == DISCOVERY
@@ -222,6 +222,28 @@ def test_at_every_step_discovery_has_its_share_within_one(
         assert abs(taken - owed) < 1
     assert rig.frontier.split.discovery == taken
     assert rig.frontier.split.lent == 0
+
+
+def hand_back(rig: FrontierRig, lease: Lease) -> None:
+    rig.gates.release_host(lease.host)
+    rig.frontier.hand_back(lease)
+    rig.frontier.hosts[lease.host].in_flight = False
+    rig.frontier.reschedule(lease.host, *rig.times())
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_a_turn_that_was_handed_back_counts_for_nothing(both: bool) -> None:
+    rig = FrontierRig(A)
+    both_lanes(rig, 3) if both else rig.discover(url("1"))
+    rig.frontier.open_window(Window("w1", rig.clock.now() + 1e6, {A: 2}), *rig.times())
+    split = rig.frontier.split
+    before = (split.credit, split.owed, split.discovery, split.refresh, split.lent)
+
+    for _ in range(50):
+        hand_back(rig, rig.claim_page())
+
+    assert (split.credit, split.owed, split.discovery, split.refresh, split.lent) == pytest.approx(before)
+    assert rig.frontier.hosts[A].window_used == 0
 
 
 def test_turns_that_only_one_lane_wanted_are_lent_and_owed_to_nobody() -> None:
