@@ -42,6 +42,9 @@ DAY = 86_400.0
 AGE_OF_FULL_VALUE = 3_600.0
 """Seconds in a discovery queue that weigh as much as a value of 1: nothing valuable waits behind
 junk for less than that, and nothing starves."""
+SURFACE_ROOM = 2
+"""A host in surface mode may grow to this many times its page budget: a root page that shows new links at every
+visit has no end either, and what a host takes of memory and disk must have one."""
 
 
 @dataclass(slots=True)
@@ -208,6 +211,8 @@ class Planner:
             return "too_many_redirects"
         if record.known >= settings.page_budget:
             record.surface = True
+        if record.known >= settings.page_budget * SURFACE_ROOM:
+            return "over_budget"
         return "surface_mode" if record.surface and found.depth > settings.surface_depth else None
 
     def admit(self, host: str, urls: Iterable[Found], *, trusted: bool, decision_id: str) -> bool:

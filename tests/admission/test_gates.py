@@ -256,6 +256,7 @@ def test_a_retry_after_that_asks_for_more_is_honoured_up_to_its_cap(asked: float
 
 
 @given(st.floats(0, 1e6), st.none() | st.floats(0, 1e9))
+@settings(deadline=None)
 def test_back_off_never_shrinks_below_its_first_value_nor_leaves_its_caps(
     current: float, asked: float | None
 ) -> None:
@@ -295,6 +296,7 @@ def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> 
     st.text(max_size=60)
     | st.from_regex(r"[A-Z][a-z]{2}, \d{1,3} [A-Z][a-z]{2} \d{1,5} \d\d:\d\d:\d\d .{0,6}")
 )
+@settings(deadline=None)
 def test_no_retry_after_whatever_is_more_than_nonsense(value: str) -> None:
     seconds = retry_after(value, NOW)
 

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.admission.hosts import EXCLUDED, HORIZON, SEED, HostBook
@@ -65,6 +65,7 @@ NAMES = st.sampled_from(["a.test", "b.a.test", "c.b.a.test", "x.test", "*.a.test
 
 
 @given(st.dictionaries(NAMES, st.sampled_from([SEED, EXCLUDED])).map(lambda d: list(d.items())), st.randoms())
+@settings(deadline=None)
 def test_with_one_directive_per_name_the_order_does_not_matter(
     directives: list[tuple[str, str]], random: object
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.clock import ManualClock
@@ -131,7 +131,7 @@ def test_dying_again_and_again_commits_all_once(lake: Lake, clock: ManualClock) 
 
 
 @given(data=st.data())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_in_any_order_with_repeats_and_deaths_every_manifest_is_committed_once(
     new_lake: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

@@ -1,7 +1,7 @@
 """Which addresses may be contacted. Every private way in is closed, also those wrapped in IPv6."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.errors import ConfigurationError
@@ -57,6 +57,7 @@ def test_a_wrong_network_is_a_configuration_error(network: str) -> None:
 
 
 @given(st.ip_addresses(v=4))
+@settings(deadline=None)
 def test_what_is_refused_plainly_is_refused_in_every_wrapping(address: object) -> None:
     guard, packed = AddressGuard(), int(address)  # type: ignore[call-overload]
     high, low = packed >> 16, packed & 0xFFFF

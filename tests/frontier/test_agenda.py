@@ -1,6 +1,6 @@
 """The heap of hosts by their next possible time."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.frontier.hosts import Agenda
@@ -59,6 +59,7 @@ def test_of_hosts_that_are_due_together_the_one_served_longest_ago_comes_first()
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.floats(0, 100)), max_size=40))
+@settings(deadline=None)
 def test_it_is_a_map_of_hosts_to_times_read_in_order(entries: list[tuple[str, float]]) -> None:
     agenda, model = Agenda(), {}
     for host, at in entries:

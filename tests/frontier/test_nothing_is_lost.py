@@ -6,7 +6,7 @@ may still be fetched must come out.
 """
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -233,7 +233,9 @@ class FrontierHistory(RuleBasedStateMachine):
 
 
 TestFrontierHistory = FrontierHistory.TestCase
-TestFrontierHistory.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestFrontierHistory.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 # ablations: the machine sees what it is there to see

@@ -194,6 +194,16 @@ def test_a_host_beyond_its_page_budget_takes_only_shallow_pages() -> None:
     assert rig.discover(url("deep"), depth=2).turned_away == {"surface_mode": 1}
 
 
+@pytest.mark.parametrize("depth", [0, 1, 5])
+def test_a_host_is_bounded_whatever_it_publishes_at_whatever_depth(depth: int) -> None:
+    rig = FrontierRig(A, settings=FrontierSettings(page_budget=10, surface_depth=1, bloom_capacity=100))
+
+    for n in range(100):
+        rig.discover(*(url(f"{n}/{m}") for m in range(5)), depth=depth)
+
+    assert rig.frontier.known == (20 if depth <= 1 else 10)
+
+
 def test_on_the_way_into_surface_mode_deeper_pages_leave_the_queue_and_stay_known() -> None:
     rig = FrontierRig(A, settings=FrontierSettings(page_budget=4, surface_depth=1, bloom_capacity=100))
     rig.discover(url("deep1"), url("deep2"), depth=3)

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.errors import StateError
@@ -42,11 +42,13 @@ def _values(type_: type[msgspec.Struct]) -> st.SearchStrategy[Record]:
 
 
 @given(_values(UrlRecord) | _values(HostRecord) | _values(RobotsRecord))
+@settings(deadline=None)
 def test_a_record_comes_back_as_it_was(record: Record) -> None:
     assert decode(encode(record), type(record)) == record
 
 
 @given(st.integers(0, len(UrlRecord.__struct_fields__)))
+@settings(deadline=None)
 def test_a_record_of_an_older_release_has_fewer_fields_and_reads_as_defaults(kept: int) -> None:
     record = UrlRecord(state=1, lane=2, rank=3, depth=4, value=0.5, etag="x", series="bulk", manifest=9)
     older = VERSION + msgspec.msgpack.encode(list(msgspec.structs.astuple(record))[:kept])
@@ -72,11 +74,13 @@ def test_a_damaged_record_is_a_state_error(data: bytes) -> None:
 
 
 @given(st.integers(0, 65_535), NAMES, URLS)
+@settings(deadline=None)
 def test_a_url_key_tells_its_host_and_url(shard: int, host: str, url: str) -> None:
     assert url_of_key(url_key(shard, host, url)) == (host, url)
 
 
 @given(st.integers(0, 65_535), NAMES, URLS, st.sampled_from(range(len(LANES))), U64)
+@settings(deadline=None)
 def test_a_queue_key_tells_its_rank_and_url(shard: int, host: str, url: str, lane: int, rank: int) -> None:
     key = queue_key(shard, host, lane, rank, url)
 
@@ -84,6 +88,7 @@ def test_a_queue_key_tells_its_rank_and_url(shard: int, host: str, url: str, lan
 
 
 @given(st.lists(st.tuples(U64, URLS), min_size=2, max_size=10))
+@settings(deadline=None)
 def test_queue_keys_order_by_rank(entries: list[tuple[int, str]]) -> None:
     keys = sorted(queue_key(0, "a.test", 3, rank, url) for rank, url in entries)
 
@@ -92,6 +97,7 @@ def test_queue_keys_order_by_rank(entries: list[tuple[int, str]]) -> None:
 
 
 @given(st.integers(0, 65_534), NAMES, NAMES)
+@settings(deadline=None)
 def test_a_shards_range_holds_its_keys_and_no_others(shard: int, host: str, other: str) -> None:
     low, high = shard_range(b"h", shard)
 
@@ -100,6 +106,7 @@ def test_a_shards_range_holds_its_keys_and_no_others(shard: int, host: str, othe
 
 
 @given(NAMES, NAMES, URLS)
+@settings(deadline=None)
 def test_one_hosts_queue_never_shows_anothers(host: str, other: str, url: str) -> None:
     prefix = lane_prefix(0, host, 1)
 
