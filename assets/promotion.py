@@ -136,7 +136,7 @@ def promotions(
     store = lake.open()
     ranks_version = store.version("host_ranks")
     at = {"host_ranks": ranks_version, **store.inputs_of("host_ranks", ranks_version)}
-    with lake.read(*ALL_INPUTS, at=at) as reading:
+    with lake.read(*ALL_INPUTS, also=("decisions", "promotions"), at=at) as reading:
         decided = decide_promotions(reading, crawl_settings)
         written = {row["decision_id"] for row in reading.rows("SELECT decision_id FROM decisions")}
         promoted_before = {row["decision_id"] for row in reading.rows(PROMOTED)}

@@ -125,14 +125,14 @@ def crawl_schedule(
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """One row: a host's allotment of fetches in one window. The cells act on the window in force."""
     store = lake.open()
-    decided = in_force(store, window_at(clock.now(), crawl_settings.orchestration.window_seconds))
+    decided = in_force(lake, window_at(clock.now(), crawl_settings.orchestration.window_seconds))
     inputs = store.inputs_of("crawl_schedule")
     if not decided.rows.num_rows:
         with lake.read(*INPUTS) as reading:
             plan = plan_window(reading, crawl_settings, decided.window)
         inputs = reading.inputs
         _write(store, plan, decided.window, inputs, context.run.run_id)
-        decided = in_force(store, decided.window)
+        decided = in_force(lake, decided.window)
     revision = fleet.client().schedule(decided.window)
     version = store.version("crawl_schedule")
     return dg.MaterializeResult(
@@ -153,11 +153,11 @@ def window_at(now: float, seconds: float) -> ScheduleWindow:
     return ScheduleWindow(as_datetime(start).isoformat(), start, start + seconds, 0, {})
 
 
-def in_force(store: Lake, window: ScheduleWindow) -> InForce:
+def in_force(lake: LakeResource, window: ScheduleWindow) -> InForce:
     """`window` as it was decided; without rows if it has not been decided yet."""
-    with store.connect() as connection:
-        rows = connection.execute(DECIDED_ROWS, [window.window_id]).to_arrow_table()
-        found = connection.execute(DECIDED_WITH, [window.window_id]).fetchone()
+    with lake.read(also=("crawl_schedule", "decisions")) as reading:
+        rows = reading.table(DECIDED_ROWS, [window.window_id])
+        found = reading.connection.execute(DECIDED_WITH, [window.window_id]).fetchone()
     evidence = msgspec.json.decode(found[0], type=dict[str, int]) if found else {}
     given = dict(zip(rows["host"].to_pylist(), rows["fetches"].to_pylist(), strict=True))
     decided = msgspec.structs.replace(window, budget=evidence.get("budget", 0), allocations=given)

@@ -3,7 +3,7 @@
 No IO manager: an asset reads at named versions and says which in what it writes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,10 @@ import dagster as dg
 import duckdb
 import pyarrow as pa
 
+from crawl_platform.lake.extension import open_duckdb
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES, Table
+from crawl_platform.lake.views import VIEWS, create_views
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,21 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return Lake(self.root)
 
     @contextmanager
-    def read(self, *tables: str, at: Mapping[str, int] | None = None) -> Iterator[Reading]:
-        """Look at the lake at one consistent version vector; `at` overrides the version of single tables."""
+    def read(
+        self, *tables: str, also: Collection[str] = (), at: Mapping[str, int] | None = None
+    ) -> Iterator[Reading]:
+        """Look at the lake at one consistent version vector; `at` overrides the version of single tables.
+
+        Only these tables, and the derived views that need no others, can be queried: `tables` are inputs of
+        what the caller computes, `also` are others, like the rows that it wrote before.
+        """
         lake = self.open()
-        versions = {**lake.vector()[0], **(at or {})}
-        with lake.connect(versions=versions) as connection:
+        named = frozenset(tables).union(also)
+        vector, commit_id = lake.vector(tables=named)
+        versions = {**vector, **{name: version for name, version in (at or {}).items() if name in named}}
+        views = named.union(view.name for view in VIEWS.values() if named.issuperset(view.reads))
+        with open_duckdb() as connection:
+            create_views(connection, lake.root, versions, commit_id, views)
             yield Reading(connection, {name: versions[name] for name in tables})
 
 

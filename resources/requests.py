@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from crawl_platform.clock import as_datetime
 from crawl_platform.errors import ConfigurationError
-from crawl_platform.lake.extension import literal
+from crawl_platform.lake.extension import literal, open_duckdb
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import DECISIONS, REQUESTS
 from crawl_platform.web.url import canonicalize, host_of
@@ -81,7 +81,7 @@ def _between(store: Lake, kinds: tuple[str, ...], since: int, until: int) -> lis
         QUALIFY row_number() OVER (PARTITION BY n.request_id ORDER BY n.requested_at) = 1
         ORDER BY coalesce(n.priority, 0) DESC, n.requested_at, n.request_id
     """
-    with store.connect() as connection:
+    with open_duckdb() as connection:
         rows: list[dict[str, Any]] = connection.execute(query).to_arrow_table().to_pylist()
     return [msgspec.convert(row, Request) for row in rows]
 

@@ -15,8 +15,7 @@ import msgspec
 from crawl_platform.clock import Clock
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.client import FleetClient
-from crawl_platform.lake.extension import literal
-from crawl_platform.lake.lake import Lake
+from crawl_platform.lake.extension import literal, open_duckdb
 from crawl_platform.settings import Settings
 from resources.cadence import Cadence
 from resources.fleet import FleetResource
@@ -64,9 +63,10 @@ class Handover:
     """One tick's work: what it publishes through `client` and remembers of it."""
 
     def __init__(
-        self, store: Lake, client: FleetClient, now: float, most_urls: int, log: Callable[..., None]
+        self, lake: LakeResource, client: FleetClient, now: float, most_urls: int, log: Callable[..., None]
     ) -> None:
-        self._store = store
+        self._lake = lake
+        self._store = lake.open()
         self._client = client
         self._now = now
         self._most_urls = most_urls
@@ -81,7 +81,9 @@ class Handover:
             SELECT n.decision_id, n.host, n.reason, n.urls FROM delta_scan({source}, version => {until}) n
             {older if since >= 0 else ""} ORDER BY n.decided_at, n.position, n.host
         """
-        for row in self._store.query(query).to_pylist():
+        with open_duckdb() as connection:
+            rows = connection.execute(query).to_arrow_table().to_pylist()
+        for row in rows:
             self._promote(row["host"], row["urls"] or [], row["decision_id"], row["reason"])
 
     def _promote(self, host: str, urls: list[str], decision_id: str, reason: str) -> None:
@@ -123,16 +125,17 @@ class Handover:
         return tuple(msgspec.structs.replace(p, looked=p.looked + 1) if p in due else p for p in waiting)
 
     def _late_urls(self, hosts: list[str]) -> dict[str, list[str]]:
-        with self._store.connect() as connection:
-            rows = connection.execute(LATE_URLS, {"hosts": hosts, "most": self._most_urls}).fetchall()
+        parameters = {"hosts": hosts, "most": self._most_urls}
+        with self._lake.read("links", "fetches", also=("promotions",)) as reading:
+            rows = reading.connection.execute(LATE_URLS, parameters).fetchall()
         found: dict[str, list[str]] = {}
         for host, url in rows:
             found.setdefault(host, []).append(url)
         return found
 
     def _known_urls(self, host: str) -> list[str]:
-        urls: list[str] = self._store.query(KNOWN_URLS, [host, self._most_urls])["dst_url"].to_pylist()
-        return urls
+        with self._lake.read("links", "fetches") as reading:
+            return [row["dst_url"] for row in reading.rows(KNOWN_URLS, [host, self._most_urls])]
 
 
 def promotion_sensor(cadence: Cadence) -> dg.SensorDefinition:
@@ -156,7 +159,7 @@ def promotion_sensor(cadence: Cadence) -> dg.SensorDefinition:
             return dg.SkipReason(f"There is no lake at {store.root} yet: start a crawl.")
         cursor = msgspec.json.decode(context.cursor or "{}", type=Cursor)
         most = crawl_settings.orchestration.promotion_urls
-        handover = Handover(store, fleet.client(), clock.now(), most, context.log.info)
+        handover = Handover(lake, fleet.client(), clock.now(), most, context.log.info)
         requests, read = new_requests(store, ("exclude", "promote"), cursor.requests)
         for request in sorted(requests, key=lambda r: r.kind != "exclude"):
             handover.asked(request)

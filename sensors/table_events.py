@@ -64,7 +64,7 @@ def table_events_sensor(cadence: Cadence, tables: tuple[str, ...]) -> dg.SensorD
         ]
         if not due:
             return dg.SkipReason("No table has a new version that is due.")
-        with lake.read(at=versions) as reading:
+        with lake.read("commits", "fleet_stats", at=versions) as reading:
             events = [
                 _event(store, reading, name, versions[name], commit_id or 0, seen.get(name)) for name in due
             ]
