@@ -12,9 +12,7 @@ import shutil
 from collections.abc import Coroutine
 from typing import Any
 
-import msgspec
-
-from crawl_platform.admission.hosts import EXCLUDED, HostBook
+from crawl_platform.admission.hosts import HostBook
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache
 from crawl_platform.clock import Clock
@@ -27,19 +25,19 @@ from crawl_platform.fetch.client import HttpClient
 from crawl_platform.fetch.dns import DnsCache
 from crawl_platform.fetch.safety import AddressGuard
 from crawl_platform.fleet.addresses import AddressBook
+from crawl_platform.fleet.directives import Directives
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.exchange import Exchange
-from crawl_platform.fleet.inbox import Arrival, Excluded, Inbox
-from crawl_platform.fleet.messages import Heartbeat, HostPolicy, ScheduleWindow, encode
+from crawl_platform.fleet.inbox import Inbox
+from crawl_platform.fleet.messages import Heartbeat, encode
 from crawl_platform.fleet.publisher import Publisher
 from crawl_platform.fleet.rows import Origin, snapshot_rows
 from crawl_platform.fleet.telemetry import Telemetry
 from crawl_platform.fleet.worker import Parts, Worker
-from crawl_platform.frontier.frontier import Frontier, Window
+from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import OrderedKV
 from crawl_platform.frontier.lease import Lease, RobotsLease
 from crawl_platform.settings import Settings
-from crawl_platform.web.host import matches
 
 log = logging.getLogger(__name__)
 TICK = 0.05
@@ -71,12 +69,11 @@ class Cell:
         self._clock = clock
         self._exchange = exchange
         self._outbox = outbox
-        self._book = HostBook(n_shards)
         gates = Gates(settings.politeness, clock.boottime())
         self.frontier = Frontier(
             kv,
             shards=shards,
-            book=self._book,
+            book=HostBook(n_shards),
             gates=gates,
             robots=RobotsCache(settings.identity.agent, settings.politeness),
             settings=settings.frontier,
@@ -84,6 +81,7 @@ class Cell:
         )
         self._inbox = Inbox(kv, self.frontier, name, outbox.incarnation)
         self._bulk, self._fast = (self._series(series, faults) for series in (BULK, FAST))
+        self._directives = Directives(exchange, self.frontier, self._fast, clock)
         self._publisher = Publisher(outbox, exchange, settings.lake_root, faults)
         self._telemetry = Telemetry(name, settings.fetch.slots, clock)
         self._dns = DnsCache(settings.fetch, AddressGuard(settings.fetch.allow_networks), clock)
@@ -112,8 +110,6 @@ class Cell:
         self._workers: set[asyncio.Task[None]] = set()
         self._failure: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._stopping = False
-        self._paused = False
-        self._policies: dict[str, HostPolicy] = {}
         self._spool_full = False
         self._disk_is_low = False
         self._disk_seen_at = -DISK_EVERY
@@ -140,8 +136,7 @@ class Cell:
         Raises what a task died of (`OwnershipLostError`, `LakeRewoundError`, …).
         """
         self._outbox.confirm(await asyncio.to_thread(self._publisher.transactions))
-        directives = await self._exchange.watch("directives")
-        await self._obey_known(directives)
+        await self._directives.read()
         self.frontier.load(self._clock.now(), self._clock.boottime())
         await self._exchange.on_ring("bell.committed", lambda *_: self._publisher.check())
         await self._exchange.on_ring(
@@ -156,7 +151,7 @@ class Cell:
                 self._publisher.publish_forever(),
                 self._publisher.forget_forever(FORGET_IDLE),
                 self._read_inbox(),
-                self._obey(directives),
+                self._directives.obey_forever(self._wake.set),
                 self._addresses.hand_over_forever(),
                 self._beat(),
                 self._report(),
@@ -210,7 +205,7 @@ class Cell:
             await self._sleep_until_ready()
 
     def _claim_all(self) -> None:
-        if self._paused or self._held_back():
+        if self._directives.paused or self._held_back():
             return
         while len(self._workers) < self._settings.fetch.slots:
             lease = self.frontier.claim(self._clock.now(), self._clock.boottime())
@@ -295,7 +290,7 @@ class Cell:
         ready = self.frontier.agenda.next_at()
         return ready is None or ready > self._clock.boottime() + STARVING_IDLE
 
-    # inbox and directives
+    # inbox
 
     async def _read_inbox(self) -> None:
         reader = await self._exchange.inbox_reader(sorted(self.frontier.shards), self._inbox.resume_after())
@@ -320,61 +315,6 @@ class Cell:
             return await self._exchange.inbox_reader(sorted(self.frontier.shards), self._inbox.resume_after())
         except ExchangeError:
             return reader
-
-    async def _obey_known(self, watcher: Any) -> None:
-        """All directives in force, before the first claim."""
-        async for entry in watcher:
-            if entry is None:
-                return
-            self._directive(entry)
-
-    async def _obey(self, watcher: Any) -> None:
-        for host in list(self.frontier.hosts):
-            self._note_exclusion(host)
-        async for entry in watcher:
-            if entry is not None:
-                self._directive(entry)
-
-    def _directive(self, entry: Any) -> None:
-        value = bytes(entry.value or b"")
-        if entry.key == "pause":
-            self._paused = value == b"1"
-        elif entry.key == "window":
-            self._open_window(msgspec.json.decode(value, type=ScheduleWindow))
-        elif entry.key.startswith("host."):
-            policy = msgspec.json.decode(value, type=HostPolicy)
-            self._policies[policy.name] = policy
-            self._book.set(policy.name, policy.state)
-            if policy.state == EXCLUDED:
-                for host in [h for h in self.frontier.hosts if matches(policy.name, h)]:
-                    self._note_exclusion(host)
-            else:  # an exclusion may have been lifted: what is queued goes on
-                for host in [h for h in self.frontier.hosts if matches(policy.name, h)]:
-                    self.frontier.reschedule(host, self._clock.now(), self._clock.boottime())
-        self._wake.set()
-
-    def _note_exclusion(self, host: str) -> None:
-        state = self.frontier.hosts[host]
-        if self._book.state(host) != EXCLUDED or state.record.excluded:
-            return
-        policy = next(
-            (p for p in self._policies.values() if p.state == EXCLUDED and matches(p.name, host)), None
-        )
-        if policy is not None:
-            self._fast.open.arrivals.append(
-                Arrival(state.shard, 0, Excluded(policy, host), self._clock.now())
-            )
-            self._fast.touch()
-
-    def _open_window(self, window: ScheduleWindow) -> None:
-        now = self._clock.now()
-        current = self.frontier.window
-        if window.ends_at <= now or (current is not None and current.window_id == window.window_id):
-            return
-        self.frontier.open_window(
-            Window(window.window_id, window.ends_at, dict(window.allocations)), now, self._clock.boottime()
-        )
-        log.info("schedule window %s in force for %d hosts", window.window_id, len(window.allocations))
 
     # liveness and reports
 

@@ -1,0 +1,92 @@
+"""Directives in force, as one cell sees them: host policies, the schedule window, the pause.
+
+The bucket is read whole before the first claim and watched from then on; the last word about a name wins.
+"""
+
+import logging
+from typing import Any
+
+import msgspec
+
+from crawl_platform.admission.hosts import EXCLUDED
+from crawl_platform.clock import Clock
+from crawl_platform.fleet.epochs import Series
+from crawl_platform.fleet.exchange import Exchange
+from crawl_platform.fleet.inbox import Arrival, Excluded
+from crawl_platform.fleet.messages import HostPolicy, ScheduleWindow
+from crawl_platform.frontier.frontier import Frontier, Window
+from crawl_platform.web.host import matches
+
+log = logging.getLogger(__name__)
+
+
+class Directives:
+    """`fast` takes the event row of a host that is excluded; `paused` stops claims."""
+
+    def __init__(self, exchange: Exchange, frontier: Frontier, fast: Series, clock: Clock) -> None:
+        self._exchange = exchange
+        self._frontier = frontier
+        self._fast = fast
+        self._clock = clock
+        self._policies: dict[str, HostPolicy] = {}
+        self._watcher: Any = None
+        self.paused = False
+
+    async def read(self) -> None:
+        """All directives in force now; nothing may be claimed before."""
+        self._watcher = await self._exchange.watch("directives")
+        async for entry in self._watcher:
+            if entry is None:
+                return
+            self._obey(entry.key, bytes(entry.value or b""))
+
+    async def obey_forever(self, changed: Any) -> None:
+        """Follow changes; `changed()` is called after each."""
+        for host in list(self._frontier.hosts):
+            self._note_exclusion(host)
+        async for entry in self._watcher:
+            if entry is not None:
+                self._obey(entry.key, bytes(entry.value or b""))
+                changed()
+
+    def _obey(self, key: str, value: bytes) -> None:
+        try:
+            if key == "pause":
+                self.paused = value == b"1"
+            elif key == "window":
+                self._open_window(msgspec.json.decode(value, type=ScheduleWindow))
+            elif key.startswith("host."):
+                self._host(msgspec.json.decode(value, type=HostPolicy))
+        except msgspec.DecodeError as error:
+            log.error("directive %s can't be read and is ignored: %s", key, error)
+
+    def _host(self, policy: HostPolicy) -> None:
+        self._policies[policy.name] = policy
+        self._frontier.book.set(policy.name, policy.state)
+        for host in [h for h in self._frontier.hosts if matches(policy.name, h)]:
+            if policy.state == EXCLUDED:
+                self._note_exclusion(host)
+            else:  # an exclusion may have been lifted: what is queued goes on
+                self._frontier.reschedule(host, self._clock.now(), self._clock.boottime())
+
+    def _note_exclusion(self, host: str) -> None:
+        """The event row of an excluded host that is ours, once."""
+        state = self._frontier.hosts[host]
+        if self._frontier.book.state(host) != EXCLUDED or state.record.excluded:
+            return
+        found = (p for p in self._policies.values() if p.state == EXCLUDED and matches(p.name, host))
+        policy = next(found, None)
+        if policy is not None:
+            self._fast.open.arrivals.append(
+                Arrival(state.shard, 0, Excluded(policy, host), self._clock.now())
+            )
+            self._fast.touch()
+
+    def _open_window(self, window: ScheduleWindow) -> None:
+        now = self._clock.now()
+        current = self._frontier.window
+        if window.ends_at <= now or (current is not None and current.window_id == window.window_id):
+            return
+        opened = Window(window.window_id, window.ends_at, dict(window.allocations))
+        self._frontier.open_window(opened, now, self._clock.boottime())
+        log.info("schedule window %s in force for %d hosts", window.window_id, len(window.allocations))
