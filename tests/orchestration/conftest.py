@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import dagster as dg
@@ -28,11 +29,18 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
+@pytest.fixture(scope="session")
+def empty_lake(tmp_path_factory) -> Path:
+    """A lake as created; copying it is ten times as fast as creating another."""
+    root = tmp_path_factory.mktemp("empty") / "lake"
+    Lake(root).create(SHARDS)
+    return root
+
+
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path / "lake")
-    lake.create(SHARDS)
-    return lake
+def lake(empty_lake: Path, tmp_path: Path) -> Lake:
+    shutil.copytree(empty_lake, tmp_path / "lake")
+    return Lake(tmp_path / "lake")
 
 
 @pytest.fixture

@@ -67,7 +67,10 @@ class Harness:
         """Run these assets together."""
         job = self.definitions.resolve_implicit_global_asset_job_def()
         result = job.execute_in_process(
-            instance=self.instance, asset_selection=[dg.AssetKey(n) for n in names], raise_on_error=not fails
+            instance=self.instance,
+            asset_selection=[dg.AssetKey(n) for n in names],
+            raise_on_error=not fails,
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         )
         assert result.success is not fails
         return result
