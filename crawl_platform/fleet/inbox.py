@@ -4,6 +4,7 @@ The sequence that a shard has applied is stored in the same batch as the effects
 once; those that a restart brings again are skipped. Request ids are remembered for a week.
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -11,7 +12,6 @@ import msgspec
 
 from crawl_platform.admission.hosts import EXCLUDED, SEED
 from crawl_platform.commit.staging import Row
-from crawl_platform.errors import StateError
 from crawl_platform.fleet.messages import (
     Admit,
     Discover,
@@ -29,6 +29,7 @@ from crawl_platform.frontier.lease import Found
 from crawl_platform.frontier.plan import Planner
 from crawl_platform.frontier.records import UrlRecord, decode, shard_key, shard_range, url_of_key
 
+log = logging.getLogger(__name__)
 WEEK = 7 * 86_400.0
 
 
@@ -70,15 +71,21 @@ class Inbox:
         return min(self.applied.values(), default=0)
 
     def arrival(self, subject: str, sequence: int, data: bytes, at: float) -> Arrival | None:
-        """Decode one stream message; None if it was applied before or is not for us."""
+        """Decode one stream message; None if it was applied before, is not for us or can't be read.
+
+        One that can't be read stays in the stream for whoever looks into it; waiting for it would stop
+        the shard.
+        """
         shard = int(subject.rpartition(".")[2])
         if sequence <= self.applied.get(shard, sequence):
             return None
+        self.applied[shard] = sequence
         try:
             message = decode_inbox(data)
-        except msgspec.ValidationError as error:
-            raise StateError(f"inbox message {sequence} of shard {shard} can't be read: {error}") from error
-        self.applied[shard] = sequence
+        except msgspec.DecodeError as error:
+            log.error("inbox message %d of shard %d can't be read and is skipped: %s", sequence, shard, error)
+            self.ignored += 1
+            return None
         return Arrival(shard, sequence, message, at)
 
     def rows(self, arrivals: Iterable[Arrival]) -> Iterator[tuple[str, Row]]:
