@@ -10,6 +10,7 @@ Whatever happens, every process that was started is stopped by its pid, and a fa
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -34,7 +35,6 @@ from crawl_platform.commit.manifest import decode_manifest
 from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.exchange import Endpoint
 from crawl_platform.fleet.messages import Heartbeat, encode
-from crawl_platform.fleet.natsserver import die_with_parent
 from crawl_platform.fleet.supervisor import FleetStatus, read_status
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Commit, Fetch, Identity, Politeness, Refresh, Settings
@@ -47,7 +47,9 @@ DELAY = 0.02
 """Seconds between requests to a host or address: our own hosts on loopback (the default is 1 s)."""
 CALM = 1.0
 """Seconds without a request after which a fleet may be done."""
-STOP_WITHIN = 20.0
+STOP_WITHIN = 30.0
+_LIBC = ctypes.CDLL(None)
+"""Looked up before any fork: nothing may be loaded between fork and exec of a process with threads."""
 Row = dict[str, Any]
 
 
@@ -111,8 +113,8 @@ class Fleet:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None:
-            sys.stdout.write(self.logs())
+        if error is not None:
+            error.add_note(self.logs())
         self._end()
 
     def start(self, *faults: str) -> Self:
@@ -128,7 +130,7 @@ class Fleet:
         """A supervisor on this home, whether or not one runs here already."""
         command = [sys.executable, "-m", "crawl_platform.fleet", "supervisor", "--home", str(self.home)]
         command += [part for fault in faults for part in ("--fault", fault)]
-        return subprocess.Popen(command, preexec_fn=die_with_parent)
+        return subprocess.Popen(command, preexec_fn=_die_with_us)
 
     def _up(self) -> bool:
         assert self.process is not None
@@ -212,7 +214,7 @@ class Fleet:
             os.kill(pid, signal.SIGCONT)
 
     @contextlib.contextmanager
-    def after_death_of(self, name: str, within: float = 30.0) -> Iterator[None]:
+    def after_death_of(self, name: str, within: float = 60.0) -> Iterator[None]:
         """Wait until a child has died of its fault; inside the block nothing is started again."""
         self._note_pids()
         pid = self.pid(name)
@@ -358,6 +360,11 @@ class Fleet:
             for path in sorted((self.home / "logs").glob("*"))
         }
         return "\n".join(f"--- {name}\n" + "\n".join(tail) for name, tail in tails.items() if tail)
+
+
+def _die_with_us() -> None:
+    """In a new child: SIGTERM when this test run dies, however it dies (prctl(2), PR_SET_PDEATHSIG)."""
+    _LIBC.prctl(1, signal.SIGTERM)
 
 
 def _dead(pid: int) -> bool:

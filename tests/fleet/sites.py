@@ -2,10 +2,13 @@
 
 import random
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from crawl_platform.simulation.running import Ready, launch
 
 
 @dataclass(frozen=True)
@@ -72,3 +75,37 @@ def page_of(url: str) -> str:
     """A URL as a page of its site: path and query without the leading slash."""
     parts = urlsplit(url)
     return parts.path.lstrip("/") + (f"?{parts.query}" if parts.query else "")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A site to be written and served. `abroad`: (host, page) that its pages link to."""
+
+    host: str
+    pages: int
+    hidden: int = 0
+    abroad: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class World:
+    """A running web of planned sites, by host."""
+
+    web: Ready
+    sites: dict[str, Site]
+
+    def url(self, host: str, page: str = "") -> str:
+        return f"http://{self.sites[host].host}:{self.web.http_port}/{page}"
+
+
+@contextmanager
+def serve(folder: Path, *plans: Plan) -> Iterator[World]:
+    """Write the planned sites to `folder` and serve them, with the request log beside them."""
+    port = free_port()
+    sites = {}
+    for plan in plans:
+        abroad = [f"http://{host}:{port}/{page}" for host, page in plan.abroad]
+        sites[plan.host] = write_site(folder, plan.host, plan.pages, hidden=plan.hidden, abroad=abroad)
+    options = [site.option for site in sites.values()]
+    with launch(["files", *options], folder / "requests.jsonl", http_port=port) as web:
+        yield World(web.ready, sites)

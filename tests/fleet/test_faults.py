@@ -7,7 +7,7 @@ shows its row of the table "killed after | what happens".
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from crawl_platform.commit.faults import (
 from crawl_platform.commit.manifest import SERIES, Manifest, application
 from crawl_platform.settings import Commit
 from crawl_platform.simulation.log import Entry
-from crawl_platform.simulation.running import Ready, launch
+from crawl_platform.simulation.running import launch
 from tests.docs_sites.manuals import BODY_CAP, PYTHON, assert_crawled_to_the_end
 from tests.fleet.checks import (
     asked,
@@ -41,32 +41,23 @@ from tests.fleet.checks import (
     surplus,
 )
 from tests.fleet.harness import Fleet, Row, eventually, fetch_from
-from tests.fleet.sites import Site, free_port, write_site
+from tests.fleet.sites import Plan, Site, serve
 from tests.fleet.state import CellState
+from tests.fleet.together import Together, side_by_side
 
-FASTER = Commit(epoch_seconds=0.4, fast_seconds=0.2, stats_seconds=3.0)
-"""Enough epochs in a crawl of two seconds to die in the third or fourth."""
+FASTER = Commit(epoch_seconds=0.4, fast_seconds=0.2, stats_seconds=5.0)
+"""Enough epochs in a crawl of three seconds to die in the third or fourth."""
+MIDDLE = "cell in the middle of a manual"
 NTH = {SOME_TABLES: 13}
 """At which passing of the point: in the third round of the six tables, when `fetches` alone is done."""
 
 
-@dataclass(frozen=True)
-class World:
-    web: Ready
-    sites: tuple[Site, ...]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Two seed hosts of 60 pages, and one on the horizon that they link to."""
-    root = tmp_path_factory.mktemp("web")
-    port = free_port()
-    horizon = write_site(root, "horizon.test", 3)
-    abroad = [f"http://horizon.test:{port}/"]
-    sites = tuple(write_site(root, host, 60, abroad=abroad) for host in ("one.test", "two.test"))
-    options = [site.option for site in (*sites, horizon)]
-    with launch(["files", *options], root / "requests.jsonl", http_port=port) as web:
-        yield World(web.ready, sites)
+PLANS = (
+    Plan("one.test", 100, abroad=(("horizon.test", ""),)),
+    Plan("two.test", 100, abroad=(("horizon.test", ""),)),
+    Plan("horizon.test", 3),
+)
+SEED = ("one.test", "two.test")
 
 
 @dataclass(frozen=True)
@@ -130,9 +121,9 @@ def death_of(fleet: Fleet, name: str) -> Death:
     return Death(at, state, shown, visible, stream.held, stream.published)
 
 
-def end_of(fleet: Fleet, sites: tuple[Site, ...]) -> End:
+def end_of(fleet: Fleet, sites: Sequence[Site]) -> End:
     """Let the crawl come to its end, stop, and check what holds whatever happened."""
-    fleet.wait_quiet()
+    fleet.wait_quiet(120)
     published = fleet.stream("MANIFESTS").published
     manifests = fleet.rows("SELECT sum(len(manifests)) AS n FROM commits")[0]["n"]
     fleet.stop()
@@ -230,18 +221,40 @@ OUTCOMES: dict[str, Callable[[Death, End], None]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def kills(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Together]:
+    def run(point: str) -> None:
+        folder = tmp_path_factory.mktemp(point.replace(".", "-"))
+        if point == MIDDLE:
+            killed_in_the_middle_of_a_manual(folder)
+        else:
+            killed_at(point, folder)
+
+    with side_by_side(request, "point", run) as together:
+        yield together
+
+
 @pytest.mark.parametrize("point", POINTS)
-def test_after_a_kill_at_a_fault_point(world: World, tmp_path: Path, point: str) -> None:
+def test_after_a_kill_at_a_fault_point(kills: Together, point: str) -> None:
+    kills.result(point)
+
+
+@pytest.mark.parametrize("point", [MIDDLE])
+def test_after_a_kill_in_the_middle_of_a_manual(kills: Together, point: str) -> None:
+    kills.result(point)
+
+
+def killed_at(point: str, folder: Path) -> None:
     process = "cell-0" if point.startswith("cell") else "committer"
-    with Fleet(tmp_path / "home", world.web, commit=FASTER) as fleet:
+    with serve(folder, *PLANS) as world, Fleet(folder / "home", world.web, commit=FASTER) as fleet:
         fleet.start(f"{process}={point}:{NTH.get(point, 4 if process == 'cell-0' else 3)}")
         # For one point the lake is to confirm nothing before the cell has died and come back.
         with fleet.suspended("committer") if point == PUBLISHED else contextlib.nullcontext():
-            fleet.seed([url for url in world.web.seeds if "horizon" not in url])
+            fleet.seed([world.url(host) for host in SEED])
             death = death_of(fleet, process)
             if point in (PUBLISHED, VECTOR):
                 _see_manifests_twice(fleet, death)
-        end = end_of(fleet, world.sites)
+        end = end_of(fleet, [world.sites[host] for host in SEED])
 
         assert fleet.restarts(process) == 1
         OUTCOMES[point](death, end)
@@ -262,11 +275,11 @@ def _twice(waiting: Counter[str]) -> int:
     return sum(1 for copies in waiting.values() if copies > 1)
 
 
-def test_a_cell_killed_in_the_middle_of_a_manual(tmp_path: Path) -> None:
+def killed_in_the_middle_of_a_manual(folder: Path) -> None:
     PYTHON.require()
     with (
-        launch(["files", PYTHON.option], tmp_path / "requests.jsonl") as web,
-        Fleet(tmp_path / "home", web.ready, fetch=fetch_from(web.ready, body_cap=BODY_CAP)) as fleet,
+        launch(["files", PYTHON.option], folder / "requests.jsonl") as web,
+        Fleet(folder / "home", web.ready, fetch=fetch_from(web.ready, body_cap=BODY_CAP)) as fleet,
     ):
         fleet.start()
         fleet.seed()
