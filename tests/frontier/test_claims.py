@@ -1,24 +1,16 @@
 """What is claimed next: whose turn, which lane, under which verdict. No network, no sleep."""
 
-import itertools
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.admission.hosts import SEED
 from crawl_platform.admission.politeness import ImpoliteError
-from crawl_platform.frontier.frontier import DROPS, Window
+from crawl_platform.frontier.frontier import DROPS
 from crawl_platform.frontier.lease import Lease, RobotsLease
-from crawl_platform.frontier.records import DISCOVERY, FASTLANE, LANES, REFRESH
-from crawl_platform.settings import Politeness, Refresh
+from crawl_platform.frontier.records import FASTLANE, LANES, REFRESH
 from crawl_platform.testing.builders import FrontierRig
-
-A, B = "a.test", "b.test"
-
-
-def url(path: str, host: str = A) -> str:
-    return f"https://{host}/{path}"
+from tests.frontier.scenes import A, B, hand_back, move, url
 
 
 def claims(rig: FrontierRig, patience: float = 1e9) -> list[str]:
@@ -126,26 +118,16 @@ def test_lanes_go_by_rank_fastlane_first() -> None:
     rig = FrontierRig(A)
     rig.discover(*(url(name) for name in ("old", "new", "deadline", "fresh", "fast")))
     for name, lane in (("old", REFRESH), ("deadline", 2), ("fresh", 1), ("fast", FASTLANE)):
-        _move(rig, url(name), lane)
+        move(rig, url(name), lane)
 
     assert claims(rig)[:3] == [url("fast"), url("fresh"), url("deadline")]
-
-
-def _move(rig: FrontierRig, target: str, lane: int, due_in: float = 0.0) -> None:
-    def step(planner: object) -> None:
-        record = planner._load(A, target)  # type: ignore[attr-defined]
-        planner._unqueue(A, target, record)  # type: ignore[attr-defined]
-        planner._enqueue(A, target, record, lane, int((rig.clock.now() + due_in) * 1000))  # type: ignore[attr-defined]
-        planner._store(A, target, record)  # type: ignore[attr-defined]
-
-    rig.apply(step)
 
 
 @pytest.mark.parametrize("lane", range(len(LANES)))
 def test_an_entry_is_never_claimed_before_it_is_due(lane: int) -> None:
     rig = FrontierRig(A)
     rig.discover(url("1"))
-    _move(rig, url("1"), lane, due_in=500.0)
+    move(rig, url("1"), lane, due_in=500.0)
 
     rig.clock.advance(499.0)
     assert rig.claim() is None
@@ -183,154 +165,6 @@ def test_a_worthless_url_waits_an_hour_of_newcomers_at_most(values: list[float])
     order = claims(rig)
 
     assert order.index(url("worthless")) < order.index(url("last"))
-
-
-# the split
-
-
-def both_lanes(rig: FrontierRig, count: int) -> None:
-    """`count` pages in each of discovery and refresh, all due."""
-    rig.discover(*(url(f"old{n}") for n in range(count)))
-    for n in range(count):
-        _move(rig, url(f"old{n}"), REFRESH)
-    rig.discover(*(url(f"new{n}") for n in range(count)))
-
-
-@given(
-    st.lists(st.tuples(st.floats(0.0, 100.0), st.integers(0, 2)), min_size=1, max_size=60),
-    st.floats(0.05, 0.5),
-    st.floats(0.5, 0.95),
-)
-@settings(deadline=None, max_examples=25)
-def test_at_every_step_discovery_has_its_share_within_one(
-    turns: list[tuple[float, int]], floor: float, ceiling: float
-) -> None:
-    rig = FrontierRig(A, refresh=Refresh(split_floor=floor, split_ceiling=ceiling, drain_short=1.0))
-    both_lanes(rig, len(turns) + 1)
-    taken, owed = 0, 0.0
-
-    for rate, handed_back in turns:
-        rig.frontier.emit_rate = rate
-        for _ in range(handed_back):  # claimed, but no request was sent
-            hand_back(rig, rig.claim_page())
-        share = rig.frontier.share()
-        lease = rig.claim_page()
-        taken += lease.lane == DISCOVERY
-        owed += share
-        rig.finish(lease, "gone")
-
-        assert abs(taken - owed) < 1
-    assert rig.frontier.split.discovery == taken
-    assert rig.frontier.split.lent == 0
-
-
-def hand_back(rig: FrontierRig, lease: Lease) -> None:
-    rig.gates.release_host(lease.host)
-    rig.frontier.hand_back(lease)
-    rig.frontier.hosts[lease.host].in_flight = False
-    rig.frontier.reschedule(lease.host, *rig.times())
-
-
-@pytest.mark.parametrize("both", [True, False])
-def test_a_turn_that_was_handed_back_counts_for_nothing(both: bool) -> None:
-    rig = FrontierRig(A)
-    both_lanes(rig, 3) if both else rig.discover(url("1"))
-    rig.frontier.open_window(Window("w1", rig.clock.now() + 1e6, {A: 2}), *rig.times())
-    split = rig.frontier.split
-    before = (split.credit, split.owed, split.discovery, split.refresh, split.lent)
-
-    for _ in range(50):
-        hand_back(rig, rig.claim_page())
-
-    assert (split.credit, split.owed, split.discovery, split.refresh, split.lent) == pytest.approx(before)
-    assert rig.frontier.hosts[A].window_used == 0
-
-
-def test_turns_that_only_one_lane_wanted_are_lent_and_owed_to_nobody() -> None:
-    rig = FrontierRig(A)
-    rig.discover(*(url(f"{n}") for n in range(20)))
-    for _ in range(20):
-        rig.finish(rig.claim_page(), "gone")
-
-    split = rig.frontier.split
-    assert (split.lent, split.discovery, split.refresh, split.credit) == (20, 0, 0, 0.0)
-
-
-def test_urgent_turns_are_charged_to_neither_lane() -> None:
-    rig = FrontierRig(A)
-    both_lanes(rig, 2)
-    rig.apply(lambda planner: planner.recrawl(url("old0"), "r1"))
-
-    lease = rig.claim_page()
-
-    assert lease.lane == FASTLANE
-    assert (rig.frontier.split.discovery, rig.frontier.split.refresh, rig.frontier.split.lent) == (0, 0, 0)
-
-
-# windows
-
-
-def test_a_host_gets_what_its_window_allots_and_no_more_until_the_window_ends() -> None:
-    rig = FrontierRig(A, B)
-    rig.discover(*(url(f"{n}", host) for n in range(6) for host in (A, B)))
-    ends_at = rig.clock.now() + 3_600
-    rig.frontier.open_window(Window("w1", ends_at, {A: 2}), *rig.times())
-
-    fetched: list[tuple[str, bool]] = []
-    while isinstance(lease := rig.next_claim(), Lease):
-        fetched.append((lease.host, rig.clock.now() < ends_at))
-        rig.finish(lease, "gone")
-
-    assert fetched.count((A, True)) == 2
-    assert fetched.count((A, False)) == 4
-    assert fetched.count((B, True)) == 6  # not named: shares what is left
-
-
-def test_a_new_window_forgets_what_the_last_one_was_used_for() -> None:
-    rig = FrontierRig(A)
-    rig.discover(*(url(f"{n}") for n in range(4)))
-    for name in ("w1", "w2"):
-        rig.frontier.open_window(Window(name, rig.clock.now() + 1e6, {A: 1}), *rig.times())
-        rig.finish(rig.claim_page(), "gone")
-        rig.clock.advance(10)
-        assert rig.claim() is None
-
-
-def test_the_fastlane_is_outside_every_window() -> None:
-    rig = FrontierRig(A)
-    rig.discover(url("1"), url("2"), url("3"))
-    rig.frontier.open_window(Window("w1", rig.clock.now() + 1e6, {A: 0}), *rig.times())
-    rig.clock.advance(10)
-    assert rig.claim() is None
-
-    rig.apply(lambda planner: planner.recrawl(url("1"), "r1"))
-
-    assert rig.claim_page().lane == FASTLANE
-
-
-def test_a_fastlane_fetch_uses_up_nothing_of_the_window() -> None:
-    rig = FrontierRig(A)
-    rig.discover(url("1"), url("2"))
-    rig.frontier.open_window(Window("w1", rig.clock.now() + 1e6, {A: 1}), *rig.times())
-    rig.apply(lambda planner: planner.recrawl(url("1"), "r1"))
-    rig.finish(rig.claim_page(), "gone")
-
-    rig.clock.advance(10)
-
-    assert isinstance(rig.claim(), Lease)
-
-
-def test_an_urgent_entry_that_ripens_later_does_not_wait_for_the_spent_windows_end() -> None:
-    rig = FrontierRig(A)
-    rig.discover(url("1"), url("2"))
-    _move(rig, url("2"), FASTLANE, due_in=60)
-    rig.frontier.open_window(Window("w1", rig.clock.now() + 1e6, {A: 0}), *rig.times())
-
-    begun = rig.clock.now()
-    lease = rig.claim_page()
-
-    assert lease.url == url("2")
-    assert rig.clock.now() - begun == pytest.approx(60, abs=1.1)
 
 
 # robots
@@ -511,119 +345,3 @@ def test_a_host_whose_exclusion_is_lifted_is_claimed_again() -> None:
     rig.frontier.reschedule(A, *rig.times())
 
     assert isinstance(rig.claim(), Lease)
-
-
-# addresses
-
-
-def shared(rig: FrontierRig, *hosts: str) -> str:
-    for host in hosts:
-        rig.frontier.addresses[host] = "127.0.0.9"
-    return "127.0.0.9"
-
-
-def fetch_at(rig: FrontierRig, lease: Lease, address: str) -> None:
-    """One fetch at `address`, from reservation to landing, as a worker does it."""
-    assert rig.gates.take_address(address, rig.clock.boottime())
-    rig.gates.check_write(lease.host, address, rig.clock.boottime())
-    turn = rig.gates.end(lease.host, address, rig.clock.boottime(), 0.0)
-    if turn is not None:
-        rig.frontier.reschedule(turn, *rig.times())
-    rig.frontier.landed(lease.host, *rig.times())
-    result = rig.result(lease, "gone")
-    rig.apply(lambda planner: planner.page(result))
-
-
-def test_hosts_at_one_address_are_fetched_one_after_the_other_with_its_delay() -> None:
-    rig = FrontierRig(A, B)
-    rig.discover(*(url(f"{n}", host) for n in range(5) for host in (A, B)))
-    address = shared(rig, A, B)
-    starts = []
-
-    while isinstance(lease := rig.next_claim(), Lease):
-        starts.append(rig.clock.boottime())
-        fetch_at(rig, lease, address)
-
-    assert len(starts) == 10
-    delay = rig.politeness.address_delay
-    assert all(later - earlier >= delay for earlier, later in itertools.pairwise(starts))
-
-
-def test_a_host_waits_in_line_while_another_is_in_flight_at_its_address() -> None:
-    rig = FrontierRig(A, B)
-    rig.discover(url("1"), url("1", B))
-    address = shared(rig, A, B)
-    rig.clock.advance(10)
-    rig.gates.take_address(address, rig.clock.boottime())
-
-    assert rig.claim() is None
-    turn = rig.gates.release_address(address)
-
-    assert turn in (A, B)
-
-
-def test_no_host_at_a_shared_address_starves() -> None:
-    hosts = [f"h{n}.test" for n in range(5)]
-    rig = FrontierRig(*hosts)
-    rig.discover(*(url(f"{n}", host) for n in range(20) for host in hosts))
-    address = shared(rig, *hosts)
-    served: list[str] = []
-
-    for _ in range(25):
-        lease = rig.claim_page()
-        served.append(lease.host)
-        fetch_at(rig, lease, address)
-
-    assert {host: served.count(host) for host in hosts} == dict.fromkeys(hosts, 5)
-
-
-def test_hosts_claimed_in_one_breath_and_handed_back_do_not_starve_either() -> None:
-    rig = FrontierRig(A, B)
-    rig.discover(*(url(f"{n}", host) for n in range(20) for host in (A, B)))
-    address = shared(rig, A, B)
-    served: list[str] = []
-
-    while len(served) < 20:
-        winner = rig.claim_page()
-        too_late = rig.claim()  # the winner's worker has not reserved the address yet
-        fetched_first = rig.gates.take_address(address, rig.clock.boottime())
-        assert fetched_first
-        if too_late is not None:
-            rig.gates.release_host(too_late.host)
-            rig.frontier.hand_back(too_late)
-            rig.frontier.hosts[too_late.host].in_flight = False
-            rig.frontier.await_address(address, too_late.host, rig.clock.boottime())
-        turn = rig.gates.end(winner.host, address, rig.clock.boottime(), 0.0)
-        if turn is not None:
-            rig.frontier.reschedule(turn, *rig.times())
-        rig.frontier.landed(winner.host, *rig.times())
-        rig.apply(lambda planner, lease=winner: planner.page(rig.result(lease, "gone")))
-        served.append(winner.host)
-
-    assert served.count(A) == served.count(B) == 10
-
-
-def test_whoever_waits_for_an_address_is_served_although_the_one_before_it_in_line_left() -> None:
-    hosts = ["first.test", "gone.test", "last.test"]
-    rig = FrontierRig(*hosts, politeness=Politeness())
-    rig.discover(*(url("1", host) for host in hosts))
-    address = shared(rig, *hosts)
-    rig.frontier.reschedule("first.test", *rig.times())
-    rig.clock.advance(10)
-    lease = rig.claim()
-    assert isinstance(lease, Lease)
-    assert rig.gates.take_address(address, rig.clock.boottime())
-    assert rig.claim() is None  # the two others are in line now
-    others = [host for host in hosts if host != lease.host]
-    rig.exclude(others[0])
-
-    turn = rig.gates.end(lease.host, address, rig.clock.boottime(), 0.0)
-    if turn is not None:
-        rig.frontier.reschedule(turn, *rig.times())
-    rig.frontier.landed(lease.host, *rig.times())
-    result = rig.result(lease, "gone")
-    rig.apply(lambda planner: planner.page(result))
-
-    last = rig.next_claim(600)
-    assert isinstance(last, Lease)
-    assert last.host == others[1]
