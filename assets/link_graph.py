@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from assets.plots import histogram, rank_curve
 from crawl_platform.graph.harmonic import harmonic
@@ -33,6 +34,7 @@ SELECT
     count(DISTINCT l.src_url) AS pages,
     count(*) FILTER (l.nofollow) AS nofollow,
     count(*) FILTER (l.position = 'main') AS main,
+    count(*) FILTER (NOT coalesce(l.nofollow, false) AND coalesce(l.position, '') <> 'comments') AS editorial,
     min(h.first_seen) AS first_seen,
     max(p.last_success) AS last_seen
 FROM links_now l
@@ -42,6 +44,14 @@ JOIN (SELECT src_host, dst_host, min(seen_at) AS first_seen FROM links GROUP BY 
     ON l.src_host = h.src_host AND l.dst_host = h.dst_host
 WHERE l.src_host <> l.dst_host
 GROUP BY l.src_host, l.dst_host ORDER BY l.src_host, l.dst_host
+"""
+
+PROBATION_DAYS = 7
+"""How long a promoted host is read before it counts as a supporter of others."""
+
+PAST_PROBATION = f"""
+SELECT host FROM hosts WHERE state = 'seed' GROUP BY host
+HAVING min(happened_at) <= (SELECT max(started_at) FROM fetches) - INTERVAL {PROBATION_DAYS} DAY
 """
 
 ORPHAN_LINKS = "SELECT count(*) FROM links l ANTI JOIN fetches f ON l.fetch_id = f.fetch_id"
@@ -129,9 +139,17 @@ def _edge_lineage() -> dg.TableColumnLineage:
 
 def _edges_add_up(edges: pa.Table, expected: int) -> dg.AssetCheckResult:
     links, pages = edges["links"].to_numpy(), edges["pages"].to_numpy()
-    nofollow, main = edges["nofollow"].to_numpy(), edges["main"].to_numpy()
+    nofollow, main, editorial = (edges[name].to_numpy() for name in ("nofollow", "main", "editorial"))
     pairs = edges.group_by(["src_host", "dst_host"]).aggregate([]).num_rows
-    contradicting = int(np.sum((pages > links) | (nofollow > links) | (main > links) | (links <= 0)))
+    contradicting = int(
+        np.sum(
+            (pages > links)
+            | (nofollow > links)
+            | (main > links)
+            | (editorial + nofollow > links)
+            | (links <= 0)
+        )
+    )
     return dg.AssetCheckResult(
         check_name="edges_add_up",
         passed=bool(links.sum() == expected and pairs == edges.num_rows and contradicting == 0),
@@ -189,7 +207,8 @@ def host_ranks(lake: LakeResource) -> dg.MaterializeResult:  # type: ignore[type
 def ranked_hosts(reading: Reading) -> pa.Table:
     """Rows of `host_ranks`, by host; none while no trusted host or no edge is known.
 
-    Only edges with a followed link vote: a host can't be pushed up by comments marked nofollow or ugc.
+    Only edges with an editorial link vote: comments say what strangers want, marked as such or not. A host that
+    was promoted lately passes trust on but is nobody's supporter: else one farm that got in would let in the rest.
     """
     edges = reading.table("SELECT * FROM host_graph ORDER BY src_host, dst_host")
     known = {row["host"]: row for row in reading.rows("SELECT host, state, trusted FROM hosts_now")}
@@ -201,13 +220,14 @@ def ranked_hosts(reading: Reading) -> pa.Table:
     if not trusted.any() or not edges.num_rows:
         return HOST_RANKS.schema.empty_table()
     number = {host: i for i, host in enumerate(hosts)}
-    followed = edges["links"].to_numpy() - edges["nofollow"].to_numpy()
-    votes = followed > 0
+    editorial = edges["editorial"].to_numpy()
+    votes = editorial > 0
     src = np.array([number[h] for h in edges["src_host"].to_pylist()])[votes]
     dst = np.array([number[h] for h in edges["dst_host"].to_pylist()])[votes]
     n = len(hosts)
-    ranks = rank_hosts(src, dst, followed[votes], n, trusted)
+    ranks = rank_hosts(src, dst, editorial[votes], n, trusted)
     cluster = related_hosts(_relations(reading, hosts), n)
+    proven = (trusted | _past_probation(reading, hosts))[src]
     columns = {
         "host": hosts,
         "state": states,
@@ -217,11 +237,17 @@ def ranked_hosts(reading: Reading) -> pa.Table:
         "spam_mass": ranks.spam_mass,
         "eligible": ranks.eligible,
         "support": support(src, dst, n),
-        "independent_support": independent_support(src, dst, n, cluster),
+        "independent_support": independent_support(src[proven], dst[proven], n, cluster),
         "harmonic": harmonic(src, dst, n, random=np.random.default_rng(SAMPLE_SEED)),
         "position": _positions(hosts, states, ranks),
     }
     return pa.table(columns, schema=HOST_RANKS.schema)
+
+
+def _past_probation(reading: Reading, hosts: list[str]) -> NDArray[np.bool_]:
+    """Which hosts have been seed for long enough, by the time of the last fetch (so a re-run agrees)."""
+    proven = {row["host"] for row in reading.rows(PAST_PROBATION)}
+    return np.array([host in proven for host in hosts])
 
 
 def _relations(reading: Reading, hosts: list[str]) -> list[list[int]]:

@@ -46,10 +46,10 @@ SELECT r.host, r.position, r.trust, r.uniform, r.spam_mass, r.eligible, r.suppor
 FROM host_ranks r WHERE r.state = 'horizon' AND r.trust > 0 ORDER BY r.position
 """
 SUPPORTERS = """
-SELECT dst_host AS host, src_host AS value FROM host_graph
-WHERE links > nofollow AND dst_host IN (SELECT unnest($hosts::VARCHAR[]))
-QUALIFY row_number() OVER (PARTITION BY dst_host ORDER BY main DESC, links DESC, src_host) <= $most
-ORDER BY dst_host, main DESC, links DESC, src_host
+SELECT g.dst_host AS host, g.src_host AS value FROM host_graph g JOIN host_ranks r ON r.host = g.src_host
+WHERE g.editorial > 0 AND g.dst_host IN (SELECT unnest($hosts::VARCHAR[]))
+QUALIFY row_number() OVER (PARTITION BY g.dst_host ORDER BY r.trusted DESC, g.editorial DESC, g.src_host) <= $most
+ORDER BY g.dst_host, r.trusted DESC, g.editorial DESC, g.src_host
 """
 KNOWN_URLS = """
 SELECT dst_host AS host, dst_url AS value FROM links_now

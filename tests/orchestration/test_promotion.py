@@ -133,6 +133,33 @@ def test_links_marked_nofollow_do_not_vote(harness, crawl, lake):
     assert list(promoted(lake)) == ["good.test"]
 
 
+def test_links_in_comments_do_not_vote_even_if_nobody_marked_them(harness, crawl, lake):
+    for i in range(3):
+        crawl.host(f"blog-{i}.test")
+        crawl.visit(f"https://blog-{i}.test/", "https://farm.test/", position="comments")
+        crawl.visit(f"https://blog-{i}.test/2", "https://good.test/", position="other")
+    crawl.commit()
+
+    harness.decide()
+
+    assert list(promoted(lake)) == ["good.test"]
+
+
+@pytest.mark.parametrize(("days", "hosts"), [(6, []), (7, ["liked.test"])])
+def test_a_host_that_was_promoted_lately_is_nobodys_supporter(harness, crawl, lake, clock, days, hosts):
+    """Else one farm that got in would let in all of its accomplices."""
+    crawl.host("seed.test")
+    crawl.host("new.test", trusted=False, event="promoted")
+    clock.advance(days * 86_400.0)
+    crawl.visit("https://seed.test/", "https://liked.test/", "https://new.test/")
+    crawl.visit("https://new.test/", "https://liked.test/")
+    crawl.commit()
+
+    harness.decide()
+
+    assert list(promoted(lake)) == hosts
+
+
 def test_an_excluded_host_is_held_also_by_a_pattern(harness, crawl, lake, clock):
     small_web(crawl)
     ask(lake, clock, "exclude", "*.honest-0.test", via="exchange")
