@@ -88,7 +88,9 @@ def explain(verdict: Verdict, rules: Rules, supporters: Sequence[str], horizon: 
     if cause == "floor":
         return f"too little trust: {candidate.trust:.1e}, the floor is {rules.floor:.1e}; {place}"
     if cause == "support":
-        return f"{linked}, {rules.min_support} are needed; {place}"
+        linking = f"linked by {_count(candidate.support, 'seed host')}{_named(supporters)}"
+        counted = f"{candidate.independent_support} independent and proven, {rules.min_support} needed"
+        return f"{linking}; {counted}; {place}"
     doubt = f"little of its rank comes from trusted hosts (spam mass {candidate.spam_mass:.2f})"
     return f"looks like a link farm: {doubt}, although {linked}"
 

@@ -116,8 +116,8 @@ def test_hosts_that_belong_together_count_once(harness, crawl, lake, settings):
     assert promoted(lake) == {}
     assert verdict_of(lake, "liked.test") == {
         "verdict": "held",
-        "reason": "linked by 1 independent seed host (twin-0.test, twin-1.test, twin-2.test, …), "
-        "2 are needed; rank 1 of 1 horizon hosts",
+        "reason": "linked by 5 seed hosts (twin-0.test, twin-1.test, twin-2.test, …); "
+        "1 independent and proven, 2 needed; rank 1 of 1 horizon hosts",
     }
 
 
