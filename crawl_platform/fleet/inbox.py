@@ -148,12 +148,12 @@ class Inbox:
             self.ignored += 1
 
     def _redeliver(self, planner: Planner, message: Redeliver, shard: int) -> None:
-        """Quarantined rows: every URL of the shard that was last committed by that manifest goes again."""
+        """Quarantined rows: every URL of the shard with rows in that manifest that still count goes again."""
         if message.incarnation != self._incarnation:
             return
         for key, value in self._kv.scan(*shard_range(b"u", shard)):
             record = decode(value, UrlRecord)
-            if record.series == message.series and record.manifest == message.number:
+            if record.rows_in(message.series, message.number):
                 host, url = url_of_key(key)
                 planner.redeliver(host, url, record)
 

@@ -30,6 +30,7 @@ from crawl_platform.frontier.records import (
     decode,
     encode,
     host_key,
+    manifest_label,
     queue_key,
     robots_key,
     url_key,
@@ -114,6 +115,11 @@ class Planner:
 
     def _judge(self, result: PageResult, record: UrlRecord) -> None:
         if result.disposition in ("success", "redirect"):
+            label = manifest_label(self._series, self._manifest)
+            if result.link_set != record.link_set:
+                record.links_in = label
+            if result.changed is not False:
+                record.page_in = label
             if result.posterior is not None:
                 record.rate_a, record.rate_b = result.posterior
             record.state, record.fails, record.reason = FETCHED, 0, result.reason

@@ -23,6 +23,10 @@ QUEUED, FETCHED, GONE, DROPPED = range(4)
 STATES = ("queued", "fetched", "gone", "dropped")
 
 
+def manifest_label(series: str, manifest: int) -> str:
+    return f"{series}/{manifest}"
+
+
 class UrlRecord(msgspec.Struct, array_like=True):
     """A known URL. Times are UTC seconds; `rank` orders its queue (milliseconds): fetched when rank <= now.
 
@@ -52,6 +56,14 @@ class UrlRecord(msgspec.Struct, array_like=True):
     request_id: str = ""
     series: str = ""
     manifest: int = 0
+    """The last manifest with a row about it; the next two: those that brought its present links and page."""
+    links_in: str = ""
+    page_in: str = ""
+
+    def rows_in(self, series: str, manifest: int) -> bool:
+        """Whether rows that still count came with that manifest."""
+        label = manifest_label(series, manifest)
+        return (self.series, self.manifest) == (series, manifest) or label in (self.links_in, self.page_in)
 
 
 class HostRecord(msgspec.Struct, array_like=True):

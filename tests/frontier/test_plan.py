@@ -256,6 +256,26 @@ def test_a_redelivered_url_is_fetched_at_once_as_if_never_seen() -> None:
     assert (record.fingerprint, record.link_set) == ("", "")
 
 
+def test_a_url_knows_every_manifest_whose_rows_still_count() -> None:
+    rig = FrontierRig(A)
+    rig.discover(url("1"))
+    rig.finish(rig.claim_page(), manifest=1, body_hash=7, fingerprint="f", link_set="first")
+    for manifest, facts in (
+        (2, {"changed": False, "link_set": "first"}),  # nothing new: links and page still came with 1
+        (3, {"changed": True, "link_set": "first"}),  # a new page, the old links
+    ):
+        request = f"r{manifest}"
+        rig.apply(lambda planner, request=request: planner.recrawl(url("1"), request))
+        rig.clock.advance(60.0)
+        rig.finish(rig.claim_page(), manifest=manifest, body_hash=7, fingerprint="f", **facts)
+
+        record = known(rig, url("1"))
+        assert record.rows_in("bulk", 1)
+        assert record.rows_in("bulk", manifest)
+    assert not known(rig, url("1")).rows_in("bulk", 2)
+    assert not known(rig, url("1")).rows_in("fast", 3)
+
+
 def test_a_redelivery_that_comes_while_the_url_is_in_flight_is_kept() -> None:
     rig = FrontierRig(A)
     rig.discover(url("1"))
