@@ -70,6 +70,11 @@ ANTI JOIN promotions p ON p.decision_id = r.request_id
 WHERE r.kind = 'promote' AND (h.host IS NULL OR h.state <> 'seed' OR h.decision_id = r.request_id)
 ORDER BY coalesce(r.priority, 0) DESC, r.requested_at, r.request_id
 """
+RECENT_COLUMNS = ("host", "decided at", "why")
+RECENT = """
+SELECT host, strftime(decided_at, '%Y-%m-%d %H:%M:%S') AS decided_at, reason
+FROM promotions ORDER BY decided_at DESC, position, host LIMIT 10
+"""
 PROMOTED = "SELECT host, decision_id FROM promotions"
 
 
@@ -152,6 +157,7 @@ def promotions(
         metadata={
             **version_metadata(store, "promotions", version, reading.inputs),
             **_summary(decided, new, trust),
+            "last_promotions": markdown_table(RECENT_COLUMNS, _rows(store.query(RECENT))),
         },
         data_version=dg.DataVersion(str(version)),
         check_results=checks,
@@ -356,6 +362,10 @@ def _summary(decided: list[Promotion], new: list[Promotion], trust: pa.Table) ->
         "evidence": markdown_table(EVIDENCE_COLUMNS, [_evidence_row(d) for d in decided]),
         "rank_distribution": rank_curve("Trust of seed, horizon and promoted hosts", series, floor),
     }
+
+
+def _rows(table: pa.Table) -> list[list[object]]:
+    return [list(row.values()) for row in table.to_pylist()]
 
 
 def _evidence_row(decided: Promotion) -> list[object]:

@@ -170,6 +170,18 @@ def test_an_excluded_host_is_held_also_by_a_pattern(harness, crawl, lake, clock)
     assert verdict_of(lake, "honest-0.test")["reason"].startswith("excluded by an operator")
 
 
+def test_the_materialization_shows_this_times_verdicts_and_the_last_promotions(harness, crawl):
+    small_web(crawl)
+    harness.decide()
+
+    (event,) = harness.decide().asset_materializations_for_node("promotions")
+
+    metadata = {name: value.value for name, value in event.metadata.items()}
+    assert metadata["new_promotions"] == 0
+    assert metadata["last_promotions"].count("| honest-") == 5
+    assert "promoted" in metadata["evidence"]
+
+
 def test_a_held_host_is_one_decision_however_often_it_is_ranked(harness, crawl, lake, clock):
     small_web(crawl)
     ask(lake, clock, "exclude", "honest-0.test", via="exchange")
