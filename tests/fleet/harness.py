@@ -353,7 +353,7 @@ class Fleet:
     def log_text(self, name: str) -> str:
         return (self.home / "logs" / f"{name}.log").read_text()
 
-    def logs(self, lines: int = 40) -> str:
+    def logs(self, lines: int = 15) -> str:
         """The end of every log, for whoever reads a failing test."""
         tails = {
             path.name: path.read_text(errors="replace").splitlines()[-lines:]
