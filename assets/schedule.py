@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from assets.plots import bars
-from assets.promotion import decision_id
+from assets.promotion_decision import decision_id
 from crawl_platform.clock import Clock, as_datetime
 from crawl_platform.fleet.messages import ScheduleWindow
 from crawl_platform.lake.lake import Lake

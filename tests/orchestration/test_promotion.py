@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from assets import link_graph as link_graph_module
-from assets.promotion import decision_id
+from assets.promotion_decision import decision_id
 from resources.requests import Request, append_requests
 from tests.orchestration.made_up_crawl import small_web
 
@@ -50,7 +50,7 @@ def test_the_link_farm_is_held_and_honest_hosts_are_not(harness, crawl, lake, se
 def test_without_the_gate_the_farm_would_be_promoted(harness, crawl, lake, monkeypatch):
     """Ablation: the farm has trust from its hijacked links and enough supporters."""
     monkeypatch.setattr("crawl_platform.graph.host_rank.GATE", 0.0)
-    monkeypatch.setattr("assets.promotion.FLOOR_SHARE", 0.0)
+    monkeypatch.setattr("assets.promotion_decision.FLOOR_SHARE", 0.0)
     small_web(crawl)
 
     harness.decide()

@@ -1,0 +1,185 @@
+"""How a promotion is decided from one reading of the lake: candidates, requests, exclusions, evidence.
+
+Pure but for the reading; the asset that writes the outcome is in `assets/promotion.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import xxhash
+
+from crawl_platform.graph.promotion import FLOOR_SHARE, Candidate, Rules, Verdict, decide, explain
+from crawl_platform.settings import Settings
+from crawl_platform.web.host import matches
+from resources.lake import Reading
+
+RANK_INPUTS = ("links", "fetches", "hosts")
+"""What a decision id is derived from: the fleet's tables behind the ranks."""
+ALL_INPUTS = (*RANK_INPUTS, "host_graph", "host_ranks", "requests")
+SHOWN_SUPPORTERS = 10
+HORIZON = """
+SELECT r.host, r.position, r.trust, r.uniform, r.spam_mass, r.eligible, r.support, r.independent_support
+FROM host_ranks r WHERE r.state = 'horizon' AND r.trust > 0 ORDER BY r.position
+"""
+SUPPORTERS = """
+SELECT g.dst_host AS host, g.src_host AS value FROM host_graph g JOIN host_ranks r ON r.host = g.src_host
+WHERE g.editorial > 0 AND g.dst_host IN (SELECT unnest($hosts::VARCHAR[]))
+QUALIFY row_number() OVER (PARTITION BY g.dst_host ORDER BY r.trusted DESC, g.editorial DESC, g.src_host) <= $most
+ORDER BY g.dst_host, r.trusted DESC, g.editorial DESC, g.src_host
+"""
+KNOWN_URLS = """
+SELECT dst_host AS host, dst_url AS value FROM links_now
+WHERE dst_host IN (SELECT unnest($hosts::VARCHAR[])) GROUP BY dst_host, dst_url
+QUALIFY row_number() OVER (
+    PARTITION BY dst_host ORDER BY count(DISTINCT src_host) DESC, count(*) DESC, dst_url) <= $most
+ORDER BY dst_host, count(DISTINCT src_host) DESC, count(*) DESC, dst_url
+"""
+FLOOR = "SELECT median(trust) AS level FROM host_ranks WHERE trusted"
+EXCLUDED = """
+SELECT target AS pattern FROM requests WHERE kind = 'exclude'
+UNION SELECT host FROM hosts_now WHERE state = 'excluded'
+"""
+REQUESTED = """
+SELECT r.request_id, r.target, r.requested_by, r.reason, r.priority FROM requests r
+LEFT JOIN hosts_now h ON h.host = r.target
+ANTI JOIN promotions p ON p.decision_id = r.request_id
+WHERE r.kind = 'promote' AND (h.host IS NULL OR h.state <> 'seed' OR h.decision_id = r.request_id)
+ORDER BY coalesce(r.priority, 0) DESC, r.requested_at, r.request_id
+"""
+PROMOTED = "SELECT host, decision_id FROM promotions"
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """One decision about one host, ready to be written."""
+
+    decision_id: str
+    host: str
+    promoted: bool
+    cause: str
+    reason: str
+    requested: bool
+    candidate: Candidate | None
+    supporters: list[str]
+    urls: list[str]
+    rules: Rules
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        numbers = self.candidate._asdict() if self.candidate else {"host": self.host}
+        return {
+            **numbers,
+            "cause": self.cause,
+            "requested": self.requested,
+            "supporters": self.supporters,
+            "known_urls": len(self.urls),
+            "rules": self.rules._asdict(),
+        }
+
+
+def decide_promotions(reading: Reading, settings: Settings) -> list[Promotion]:
+    """All decisions that these inputs give: requests first, then ranks; see the module's docstring."""
+    limits = settings.orchestration
+    inputs = {name: reading.inputs[name] for name in RANK_INPUTS}
+    patterns = [row["pattern"] for row in reading.rows(EXCLUDED)]
+    median = reading.rows(FLOOR)[0]["level"] or 0.0
+    rules = Rules(limits.promotion_quota, limits.promotion_min_support, FLOOR_SHARE * median)
+    candidates = {row["host"]: Candidate(**row) for row in reading.rows(HORIZON)}
+
+    def excluded(host: str) -> bool:
+        return any(matches(pattern, host) for pattern in patterns)
+
+    asked = [row for row in reading.rows(REQUESTED) if not excluded(row["target"])]
+    named = {row["target"] for row in asked}
+    before = {row["host"]: row["decision_id"] for row in reading.rows(PROMOTED)}
+    free = [
+        candidate
+        for host, candidate in candidates.items()
+        if host not in named and before.get(host, decision_id(host, inputs)) == decision_id(host, inputs)
+    ]
+    verdicts = decide(free, rules, excluded)
+    evidence = _gather(reading, [*named, *(v.candidate.host for v in verdicts)], limits.promotion_urls)
+    words = [explain(v, rules, evidence.supporters(v.candidate.host), len(candidates)) for v in verdicts]
+    return [
+        *(_requested(row, candidates.get(row["target"]), rules, evidence) for row in asked),
+        *(
+            _ranked(verdict, why, rules, inputs, evidence)
+            for verdict, why in zip(verdicts, words, strict=True)
+        ),
+    ]
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """Who links to a host, and to which of its pages, for all hosts of one decision: two scans in all."""
+
+    linking: dict[str, list[str]]
+    linked: dict[str, list[str]]
+
+    def supporters(self, host: str) -> list[str]:
+        return self.linking.get(host, [])
+
+    def urls(self, host: str) -> list[str]:
+        return self.linked.get(host, [])
+
+
+def _gather(reading: Reading, hosts: list[str], most_urls: int) -> _Evidence:
+    def by_host(query: str, most: int) -> dict[str, list[str]]:
+        rows = reading.connection.execute(query, {"hosts": hosts, "most": most}).fetchall()
+        found: dict[str, list[str]] = {}
+        for host, value in rows:
+            found.setdefault(host, []).append(value)
+        return found
+
+    return _Evidence(by_host(SUPPORTERS, SHOWN_SUPPORTERS), by_host(KNOWN_URLS, most_urls))
+
+
+def decision_id(subject: str, inputs: Mapping[str, int], kind: str = "promotion") -> str:
+    """The same subject and inputs give the same id."""
+    text = "|".join([kind, subject, *(f"{name}={inputs[name]}" for name in sorted(inputs))])
+    return f"{kind}-{xxhash.xxh3_128_hexdigest(text.encode())}"
+
+
+def _ranked(
+    verdict: Verdict, reason: str, rules: Rules, inputs: Mapping[str, int], evidence: _Evidence
+) -> Promotion:
+    host = verdict.candidate.host
+    # A host that stays held for the same cause is one decision, not one per ranking.
+    identity = (
+        decision_id(host, inputs) if verdict.promoted else decision_id(f"{host}|{verdict.cause}", {}, "held")
+    )
+    return Promotion(
+        identity,
+        host,
+        verdict.promoted,
+        verdict.cause,
+        reason,
+        False,
+        verdict.candidate,
+        evidence.supporters(host),
+        evidence.urls(host) if verdict.promoted else [],
+        rules,
+    )
+
+
+def _requested(
+    row: Mapping[str, Any], candidate: Candidate | None, rules: Rules, evidence: _Evidence
+) -> Promotion:
+    host = row["target"]
+    place = (
+        f"; rank {candidate.position} among horizon hosts" if candidate else "; not linked from the seed yet"
+    )
+    reason = f"asked for by {row['requested_by']}: {row['reason'] or 'no reason given'}{place}"
+    return Promotion(
+        row["request_id"],
+        host,
+        True,
+        "requested",
+        reason,
+        True,
+        candidate,
+        evidence.supporters(host),
+        evidence.urls(host),
+        rules,
+    )
