@@ -60,6 +60,16 @@ class _Pins(AbstractResolver):
         self.addresses.clear()
 
 
+class _Connections(aiohttp.TCPConnector):
+    """aiohttp keeps connections by name; ours also have to end with the name's address."""
+
+    def drop(self, host: str) -> None:
+        """Close the idle connections of `host` (it has no other: one request in flight)."""
+        for key in [key for key in self._conns if key.host == host]:
+            for protocol, _ in self._conns.pop(key):
+                protocol.close()
+
+
 class _Wire:
     """Per-request state that the trace hook sees."""
 
@@ -75,16 +85,17 @@ class HttpClient:
         self._pins = _Pins()
         trace = aiohttp.TraceConfig()
         trace.on_request_headers_sent.append(_before_write)
+        self._connections = _Connections(
+            resolver=self._pins,
+            use_dns_cache=False,
+            limit=0,
+            keepalive_timeout=settings.keepalive,
+            ssl=_tls(settings),
+            force_close=False,
+            happy_eyeballs_delay=None,
+        )
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                resolver=self._pins,
-                use_dns_cache=False,
-                limit=0,
-                keepalive_timeout=settings.keepalive,
-                ssl=_tls(settings),
-                force_close=False,
-                happy_eyeballs_delay=None,
-            ),
+            connector=self._connections,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             headers={"User-Agent": user_agent, "Accept-Encoding": ACCEPTED},
@@ -107,14 +118,13 @@ class HttpClient:
         on_write: Callable[[], None],
         headers: dict[str, str],
         cap: int,
-        last: bool = False,
     ) -> Response:
         """Fetch `url` from `address`; never raises for what the site does.
 
-        `cap`: most body bytes, on the wire and inflated. `last`: the address's DNS life is over, so ask
-        the server to close the connection after this one.
+        `cap`: most body bytes, on the wire and inflated. A kept connection to another address than
+        `address`, from an earlier DNS life of `host`, is not used: that address's clock is not held.
         """
-        self._pins.addresses[host] = address
+        self._pin(host, address)
         response = Response(Outcome.CONNECTION_LOST, address=address)
         begun = self._clock.boottime()
 
@@ -124,13 +134,10 @@ class HttpClient:
             nonlocal begun
             begun = self._clock.boottime()
 
-        sent_headers = {**headers, "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-        if last:
-            sent_headers["Connection"] = "close"
         try:
             async with self._session.get(
                 URL(url, encoded=True),
-                headers=sent_headers,
+                headers={**headers, "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"},
                 allow_redirects=False,
                 trace_request_ctx=_Wire(written),
             ) as reply:
@@ -143,6 +150,11 @@ class HttpClient:
             response.started_at = self._clock.now()
         response.duration = self._clock.boottime() - begun
         return response
+
+    def _pin(self, host: str, address: str) -> None:
+        if self._pins.addresses.get(host, address) != address:
+            self._connections.drop(host)
+        self._pins.addresses[host] = address
 
     async def _read(self, reply: aiohttp.ClientResponse, response: Response, cap: int) -> None:
         response.status = reply.status

@@ -52,9 +52,6 @@ class DnsCache:
             else None
         )
 
-    def expired(self, host: str) -> bool:
-        return self.pinned(host) is None
-
     async def address(self, host: str) -> str:
         """The address pinned for `host`. Raises `SiteError` (no_such_host, dns_failure, unsafe_address)."""
         answer = self._answers.get(host)

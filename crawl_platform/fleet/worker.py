@@ -124,7 +124,6 @@ class Worker:
                 on_write=on_write,
                 headers={} if isinstance(lease, RobotsLease) else _conditional(lease),
                 cap=p.settings.politeness.robots_bytes if robots else p.settings.fetch.body_cap,
-                last=p.dns.expired(lease.host),
             )
         except OwnershipLostError:
             self._next_in_line(p.gates.release_address(address))

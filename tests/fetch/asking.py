@@ -18,14 +18,10 @@ class Writes:
 
 
 async def get(
-    client: HttpClient, url: str, writes: Writes | None = None, cap: int = CAP, **options: object
+    client: HttpClient,
+    url: str,
+    writes: Writes | None = None,
+    cap: int = CAP,
+    address: str = "127.0.0.1",
 ) -> Response:
-    return await client.get(
-        url,
-        "site.test",
-        "127.0.0.1",
-        on_write=writes or Writes(),
-        headers={},
-        cap=cap,
-        **options,  # type: ignore[arg-type]
-    )
+    return await client.get(url, "site.test", address, on_write=writes or Writes(), headers={}, cap=cap)
