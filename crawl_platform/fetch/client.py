@@ -158,7 +158,7 @@ class HttpClient:
 
     async def _read(self, reply: aiohttp.ClientResponse, response: Response, cap: int) -> None:
         response.status = reply.status
-        response.headers = {name.lower(): value for name, value in reply.headers.items()}
+        response.headers = {name.lower(): _text(value) for name, value in reply.headers.items()}
         response.wire, complete = await _read_capped(reply, cap)
         if not complete:
             reply.close()
@@ -192,6 +192,11 @@ async def _read_capped(reply: aiohttp.ClientResponse, cap: int) -> tuple[bytes, 
         parts.append(part)
         size += len(part)
     return b"".join(parts)[:cap], False
+
+
+def _text(value: str) -> str:
+    """aiohttp hides bytes that are not UTF-8 in lone surrogates, which no row or record can hold."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 async def _before_write(session: object, context: object, params: object) -> None:

@@ -57,6 +57,14 @@ async def test_a_connection_is_kept_as_long_as_the_host_keeps_its_address(client
     assert len(server.heads) == 3
 
 
+async def test_bytes_in_headers_that_are_no_text_become_text(client: HttpClient) -> None:
+    async with serving(answers(reply("200 OK", b"x", 'ETag: "caf\xe9"', "Content-Type: text/\xff"))) as server:
+        response = await get(client, server.url())
+
+    assert response.header("etag") == '"caf\ufffd"'
+    assert "".join(response.headers.values()).encode()  # rows and records can be written
+
+
 # on_write
 
 
