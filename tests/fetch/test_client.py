@@ -58,7 +58,9 @@ async def test_a_connection_is_kept_as_long_as_the_host_keeps_its_address(client
 
 
 async def test_bytes_in_headers_that_are_no_text_become_text(client: HttpClient) -> None:
-    async with serving(answers(reply("200 OK", b"x", 'ETag: "caf\xe9"', "Content-Type: text/\xff"))) as server:
+    async with serving(
+        answers(reply("200 OK", b"x", 'ETag: "caf\xe9"', "Content-Type: text/\xff"))
+    ) as server:
         response = await get(client, server.url())
 
     assert response.header("etag") == '"caf\ufffd"'
