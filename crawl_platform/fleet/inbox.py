@@ -152,10 +152,8 @@ class Inbox:
         if message.incarnation != self._incarnation:
             return
         for key, value in self._kv.scan(*shard_range(b"u", shard)):
-            record = decode(value, UrlRecord)
-            if record.rows_in(message.series, message.number):
-                host, url = url_of_key(key)
-                planner.redeliver(host, url, record)
+            if decode(value, UrlRecord).rows_in(message.series, message.number):
+                planner.redeliver(*url_of_key(key))
 
     def forget_requests(self, now: float) -> int:
         """Drop request ids older than a week; returns how many."""

@@ -258,8 +258,11 @@ class Planner:
         self._store(host, url, record)
         return "queued"
 
-    def redeliver(self, host: str, url: str, record: UrlRecord) -> None:
-        """The rows of its last fetch were quarantined: fetch it again now, as if it had never been seen."""
+    def redeliver(self, host: str, url: str) -> None:
+        """Rows of a known URL were quarantined: fetch it again now, as if it had never been seen."""
+        record = self._load(host, url)
+        if record is None:
+            return
         self._unqueue(host, url, record)
         self._revive(host, record)
         _forget_content(record)

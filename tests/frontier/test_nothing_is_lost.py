@@ -140,10 +140,8 @@ class FrontierHistory(RuleBasedStateMachine):
     def redeliver(self, data: st.DataObject) -> None:
         url = data.draw(st.sampled_from(sorted(self.known)))
         host = url.split("/")[2]
-        record = self.rig.record(host, url)
-        assert record is not None
         self.rig.clock.advance(0.002)
-        self.rig.apply(lambda planner: planner.redeliver(host, url, record))
+        self.rig.apply(lambda planner: planner.redeliver(host, url))
         self.owed.add(url)
 
     @rule(host=st.sampled_from(HOSTS))

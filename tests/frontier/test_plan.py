@@ -12,6 +12,7 @@ from crawl_platform.frontier.records import (
     GONE,
     NO_LANE,
     REFRESH,
+    shard_range,
 )
 from crawl_platform.settings import Frontier as FrontierSettings
 from crawl_platform.settings import Refresh
@@ -232,7 +233,7 @@ def test_a_request_for_the_horizon_is_refused() -> None:
 
 
 def redeliver(rig: FrontierRig, target: str) -> None:
-    rig.apply(lambda planner: planner.redeliver(A, target, known(rig, target)))
+    rig.apply(lambda planner: planner.redeliver(A, target))
 
 
 def test_a_redelivered_url_is_fetched_at_once_as_if_never_seen() -> None:
@@ -288,6 +289,20 @@ def test_a_redelivery_that_comes_while_the_url_is_in_flight_is_kept() -> None:
     again = rig.claim_page()
     assert again.lane == FASTLANE
     assert (again.record.body_hash, again.record.fingerprint) == (0, "")
+
+
+def test_a_redelivery_in_the_epoch_of_the_urls_own_result_leaves_one_place_in_the_queue() -> None:
+    rig = FrontierRig(A)
+    rig.discover(url("1"))
+    rig.finish(rig.claim_page(), body_hash=7)
+    lease = rig.claim_page()
+    rig.land(lease)
+    result = rig.result(lease, body_hash=7, changed=False)
+
+    rig.apply(lambda planner: planner.page(result), lambda planner: planner.redeliver(A, url("1")))
+
+    assert rig.frontier.hosts[A].record.queued == 1
+    assert len(list(rig.kv.scan(*shard_range(b"q", 0)))) == 1
 
 
 def test_a_redelivered_url_that_was_gone_is_tried_again_until_it_is_known_what_it_is() -> None:
