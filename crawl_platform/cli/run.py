@@ -22,6 +22,7 @@ from resources.instance import dagster_command
 
 START_PATIENCE = 30.0
 STOP_PATIENCE = 15.0
+PROGRESS_EVERY = 5.0
 
 
 @click.command()
@@ -202,8 +203,8 @@ def follow(settings: Settings, process: subprocess.Popen[bytes]) -> None:
     click.echo("Ctrl-C stops it")
     try:
         while process.poll() is None:
-            time.sleep(5)
-            click.echo(progress_line(settings))
+            time.sleep(PROGRESS_EVERY)
+            click.echo(_progress(settings))
         raise PlatformError(f"the fleet has ended: {_last_line(settings.root / 'logs' / 'supervisor.log')}")
     except KeyboardInterrupt:
         click.echo("stopping …")
@@ -211,7 +212,15 @@ def follow(settings: Settings, process: subprocess.Popen[bytes]) -> None:
         click.echo("stopped")
 
 
-def progress_line(settings: Settings) -> str:
+def _progress(settings: Settings) -> str:
+    """A line of figures, or why there is none: whoever only watches must not end what it watches."""
+    try:
+        return _figures(settings)
+    except PlatformError as error:
+        return f"no figures now: {error}"
+
+
+def _figures(settings: Settings) -> str:
     beats = Crawl(settings).fleet.heartbeats()
     total = {
         key: sum(beat.report.get(key, 0) for beat in beats)

@@ -1,13 +1,15 @@
 """Commands without a running fleet: what they refuse, and how they say it."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from crawl_platform import settings as settings_module
-from crawl_platform.cli import main
+from crawl_platform.cli import main, run
+from crawl_platform.errors import PlatformError
 from crawl_platform.lake.lake import Lake
 
 
@@ -149,6 +151,18 @@ def test_doctor_names_a_wrong_setting(tmp_path: Path) -> None:
 
     assert shown.exit_code == 1
     assert "not valid TOML" in shown.output
+
+
+def test_who_follows_a_crawl_does_not_end_it_when_the_exchange_is_away(
+    still_crawl: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "PROGRESS_EVERY", 0.2)
+    process = subprocess.Popen(["sleep", "0.5"])
+
+    with pytest.raises(PlatformError, match="the fleet has ended"):  # and not before
+        run.follow(settings_module.load(still_crawl), process)
+
+    assert "no figures now: no fleet is running" in capsys.readouterr().out
 
 
 def test_demo_never_empties_a_folder_that_is_not_a_demos(tmp_path: Path) -> None:
