@@ -17,7 +17,7 @@ from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import bytes_text, json_option, print_json
 from crawl_platform.errors import ConfigurationError, CrawlError
 from crawl_platform.fleet.natsserver import binary
-from crawl_platform.fleet.supervisor import is_running
+from crawl_platform.fleet.supervisor import descriptors_needed, is_running
 from crawl_platform.lake.extension import open_duckdb
 from crawl_platform.settings import Settings
 
@@ -109,7 +109,7 @@ def _contact(settings: Settings) -> Finding:
 
 def _descriptors(settings: Settings) -> Finding:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = settings.fetch.slots * 2 + 512
+    needed = descriptors_needed(settings)
     enough = hard == resource.RLIM_INFINITY or hard >= needed
     remedy = f"raise the limit (ulimit -n {needed}) or lower fetch.slots"
     return Finding(

@@ -33,6 +33,8 @@ STOP_PATIENCE = 10.0
 STABLE = 60.0
 """A child that ran this long (seconds) has its restart pause reset."""
 MAX_PAUSE = 30.0
+ENOUGH_DESCRIPTORS = 1 << 20
+"""Linux' own default ceiling (fs.nr_open): more is not asked for, whatever the hard limit says."""
 
 
 class ChildStatus(msgspec.Struct):
@@ -268,17 +270,25 @@ def is_running(home: Path) -> bool:
 
 
 def raise_descriptors(settings: Settings) -> None:
-    """Raise the soft limit of open files to what the slots need, or say what to do."""
-    needed = settings.fetch.slots * 2 + 512
+    """Raise the soft limit of open files as far as it goes, or say what to do if that is too little.
+
+    The slots are what a cell can't do without; connections that are kept to hosts come on top.
+    """
+    needed = descriptors_needed(settings)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft >= needed:
-        return
-    if hard != resource.RLIM_INFINITY and hard < needed:
+    most = ENOUGH_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, ENOUGH_DESCRIPTORS)
+    if most < needed:
         raise ConfigurationError(
-            f"{settings.fetch.slots} fetch slots need {needed} open files, the limit is {hard}: "
+            f"{settings.fetch.slots} fetch slots need {needed} open files, the limit is {most}: "
             f"raise it (ulimit -n {needed}) or lower fetch.slots"
         )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def descriptors_needed(settings: Settings) -> int:
+    """Open files that one cell needs at the very least: its slots twice over, and its stores."""
+    return settings.fetch.slots * 2 + 512
 
 
 def _alive(pid: int) -> bool:
