@@ -14,7 +14,7 @@ from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet.exchange import Exchange
 from crawl_platform.fleet.lease import Lease
 from crawl_platform.fleet.messages import Redeliver, encode
-from crawl_platform.lake.catalog import write_catalog
+from crawl_platform.lake.catalog import CATALOG_NAME, write_catalog
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.maintenance import checkpoint
 from crawl_platform.lake.tables import TABLES
@@ -23,7 +23,6 @@ from crawl_platform.settings import Settings
 log = logging.getLogger(__name__)
 GAP_PATIENCE = 2.0
 """Seconds between requests for a missing manifest."""
-CATALOG_NAME = "catalog.duckdb"
 CATALOG_SECONDS = 10.0
 """Least time between two writes of the catalogue that plain DuckDB opens."""
 

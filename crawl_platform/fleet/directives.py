@@ -63,11 +63,17 @@ class Directives:
     def _host(self, policy: HostPolicy) -> None:
         self._policies[policy.name] = policy
         self._frontier.book.set(policy.name, policy.state)
-        for host in [h for h in self._frontier.hosts if matches(policy.name, h)]:
+        for host in self._ours(policy.name):
             if policy.state == EXCLUDED:
                 self._note_exclusion(host)
             else:  # an exclusion may have been lifted: what is queued goes on
                 self._frontier.reschedule(host, self._clock.now(), self._clock.boottime())
+
+    def _ours(self, name: str) -> list[str]:
+        """Our hosts that a host's name or a pattern means; hosts are many, so only a pattern looks at all."""
+        if name.startswith("*."):
+            return [host for host in self._frontier.hosts if matches(name, host)]
+        return [name] if name in self._frontier.hosts else []
 
     def _note_exclusion(self, host: str) -> None:
         """The event row of an excluded host that is ours, once."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from crawl_platform.clock import Clock
 from crawl_platform.commit.faults import COMMITTED, STAGED, Faults
-from crawl_platform.commit.manifest import BULK, FAST, Manifest
+from crawl_platform.commit.manifest import FAST, Manifest
 from crawl_platform.commit.outbox import Outbox
 from crawl_platform.commit.staging import Row, RowBuffer, stage
 from crawl_platform.fleet.inbox import Arrival, Inbox
@@ -185,8 +185,3 @@ class Series:
                     DiscoveredUrl(f.url, f.depth, f.value) for f in found[start : start + MESSAGE_URLS]
                 )
                 self._outbox.add_message(plan.batch, f"inbox.{shard}", encode(Discover(urls)))
-
-
-def series_of(lane_is_urgent: bool) -> str:
-    """Rows of urgent lanes go in the small fast series, so that one URL doesn't chop the bulk."""
-    return FAST if lane_is_urgent else BULK

@@ -143,10 +143,6 @@ class Exchange:
     async def close(self) -> None:
         await self._nc.close()
 
-    @property
-    def connected(self) -> bool:
-        return bool(self._nc.is_connected)
-
     # streams
 
     async def publish(self, subject: str, data: bytes, message_id: str = "") -> int:
@@ -266,9 +262,6 @@ class InboxReader:
             Received(m.subject, int(m.metadata.sequence.stream), bytes(m.data))
             for m in await _pull(self._subscription, batch, wait)
         ]
-
-    async def close(self) -> None:
-        await self._subscription.unsubscribe()
 
 
 class ManifestQueue:

@@ -31,8 +31,6 @@ from crawl_platform.web.robots import status_rule
 from crawl_platform.web.url import canonicalize, resolve
 
 log = logging.getLogger(__name__)
-
-
 ANOTHER_CELLS = 0.3
 """Seconds until a host whose address another cell uses is looked at again."""
 LinkSet = dict[tuple[str, str, str], tuple[bool, str]]
@@ -69,9 +67,7 @@ class Worker:
         try:
             response = await self._fetch(lease)
         except OwnershipLostError:
-            p.gates.release_host(lease.host)
-            p.frontier.hand_back(lease)
-            p.frontier.hosts[lease.host].in_flight = False
+            self._give_back(lease)
             raise
         if response is None:
             return
@@ -99,10 +95,12 @@ class Worker:
             return response
         p.frontier.addresses[lease.host] = address
         if not p.addresses.holds(address) and not await p.addresses.ask(address):
-            self._come_back(lease, ANOTHER_CELLS)
+            self._give_back(lease)
+            p.frontier.agenda.put(lease.host, p.clock.boottime() + ANOTHER_CELLS)
             return None
         if not p.gates.take_address(address, p.clock.boottime()):
-            self._wait_for(address, lease)
+            self._give_back(lease)
+            p.frontier.await_address(address, lease.host, p.clock.boottime())
             return None
         response = await self._request(lease, address)
         self._ended(lease, address, response)
@@ -129,21 +127,12 @@ class Worker:
             self._next_in_line(p.gates.release_address(address))
             raise
 
-    def _come_back(self, lease: Lease | RobotsLease, seconds: float) -> None:
-        """Give slot and lease back; the host is looked at again after `seconds`."""
+    def _give_back(self, lease: Lease | RobotsLease) -> None:
+        """No request was sent: host and lease are free again. The host still has to go back to the agenda."""
         p = self._p
         p.gates.release_host(lease.host)
         p.frontier.hand_back(lease)
         p.frontier.hosts[lease.host].in_flight = False
-        p.frontier.agenda.put(lease.host, p.clock.boottime() + seconds)
-
-    def _wait_for(self, address: str, lease: Lease | RobotsLease) -> None:
-        """Two hosts share an address and the other one has it: give the slot back, wait in line."""
-        p = self._p
-        p.gates.release_host(lease.host)
-        p.frontier.hand_back(lease)
-        p.frontier.hosts[lease.host].in_flight = False
-        p.frontier.await_address(address, lease.host, p.clock.boottime())
 
     def _ended(self, lease: Lease | RobotsLease, address: str | None, response: Response) -> None:
         """The request is over: start both delays, back off if the host is unwell."""
