@@ -3,6 +3,7 @@
 The bucket is read whole before the first claim and watched from then on; the last word about a name wins.
 """
 
+import asyncio
 import logging
 from typing import Any
 
@@ -30,6 +31,7 @@ class Directives:
         self._clock = clock
         self._policies: dict[str, HostPolicy] = {}
         self._watcher: Any = None
+        self._last_window: ScheduleWindow | None = None
         self.paused = False
 
     async def read(self) -> None:
@@ -89,10 +91,19 @@ class Directives:
             self._fast.touch()
 
     def _open_window(self, window: ScheduleWindow) -> None:
+        """Put the window in force at its start; until then the one before it goes on."""
         now = self._clock.now()
+        self._last_window = window
+        if window.starts_at > now:
+            asyncio.get_running_loop().call_later(window.starts_at - now, self._window_starts, window)
+            return
         current = self._frontier.window
         if window.ends_at <= now or (current is not None and current.window_id == window.window_id):
             return
         opened = Window(window.window_id, window.ends_at, dict(window.allocations))
         self._frontier.open_window(opened, now, self._clock.boottime())
         log.info("schedule window %s in force for %d hosts", window.window_id, len(window.allocations))
+
+    def _window_starts(self, window: ScheduleWindow) -> None:
+        if window is self._last_window:  # else it was replaced before it began
+            self._open_window(window)

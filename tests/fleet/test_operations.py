@@ -96,12 +96,14 @@ def test_a_window_with_a_small_allocation_is_obeyed(running: Fleet, world: World
 
     running.client.schedule(window)
     running.seed([world.url("window.test"), world.url("tiny.test")])
+    running.wait_requests(2, "window.test")
+    running.client.schedule(ScheduleWindow("window-2", now + 3600, now + 7200, 0, {"tiny.test": 0}))
     eventually(lambda: time.time() > window.ends_at, 10.0)
     running.wait_quiet()
 
     visits = [entry for entry in running.requests_to("window.test") if entry.path != "/robots.txt"]
     within = [entry for entry in visits if entry.start < window.ends_at]
-    assert len(within) == 4
+    assert len(within) == 4, "and the window that starts in an hour is not in force yet"
     assert len(visits) == len(world.sites["window.test"].pages), "when it has ended the rest follows"
     rows = running.rows(
         "SELECT window_id FROM fetches WHERE host = 'window.test' AND kind = 'page' ORDER BY started_at"
