@@ -5,15 +5,18 @@ restored to an older state) stays down and is reported. What is going on stands 
 """
 
 import asyncio
+import contextlib
+import fcntl
 import logging
 import os
 import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -33,6 +36,8 @@ STOP_PATIENCE = 10.0
 STABLE = 60.0
 """A child that ran this long (seconds) has its restart pause reset."""
 MAX_PAUSE = 30.0
+LOCK_TRIES = 5
+"""A command that only looks whether a fleet runs holds the lock for an instant."""
 ENOUGH_DESCRIPTORS = 1 << 20
 """Linux' own default ceiling (fs.nr_open): more is not asked for, whatever the hard limit says."""
 
@@ -97,12 +102,15 @@ class Supervisor:
         self._home = self.settings.root
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run the fleet until `stop`."""
+        """Run the fleet until `stop`. Raises `ConfigurationError` if one is running here already."""
         raise_descriptors(self.settings)
-        self._single()
-        Lake(self.settings.lake_root).create(self.settings.fleet.shards)
+        async with _sole_supervisor(self._home):
+            await self._run(stop)
+
+    async def _run(self, stop: asyncio.Event) -> None:
         self._write_status("starting")
         try:
+            Lake(self.settings.lake_root).create(self.settings.fleet.shards)
             endpoint = self._start_nats()
             await self._prepare_exchange(endpoint)
             self._add("committer", "committer")
@@ -122,19 +130,6 @@ class Supervisor:
 
     def cell_names(self) -> list[str]:
         return [f"cell-{number}" for number in range(self.settings.fleet.cells)]
-
-    def _single(self) -> None:
-        """One fleet per home: refuse while another supervisor is alive."""
-        status = read_status(self._home)
-        if (
-            status is not None
-            and status.state != "stopped"
-            and status.pid != os.getpid()
-            and _alive(status.pid)
-        ):
-            raise ConfigurationError(
-                f"a fleet is already running here (pid {status.pid}): `crawl down` stops it"
-            )
 
     def _start_nats(self) -> Endpoint:
         if self.settings.fleet.nats_url:
@@ -264,9 +259,42 @@ def read_status(home: Path) -> FleetStatus | None:
         return None
 
 
+def _lock_path(home: Path) -> Path:
+    return home / "run" / "supervisor.lock"
+
+
+@contextlib.asynccontextmanager
+async def _sole_supervisor(home: Path) -> AsyncIterator[None]:
+    """Hold the home's lock. It goes with the process however that ends; a pid in a file may be anybody's by now."""
+    path = _lock_path(home)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        for _ in range(LOCK_TRIES):
+            if _lock(file, fcntl.LOCK_EX):
+                break
+            await asyncio.sleep(0.1)
+        else:
+            status = read_status(home)
+            who = f" (pid {status.pid})" if status is not None else ""
+            raise ConfigurationError(f"a fleet is already running here{who}: `crawl down` stops it")
+        yield
+
+
+def _lock(file: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def is_running(home: Path) -> bool:
-    status = read_status(home)
-    return status is not None and status.state != "stopped" and _alive(status.pid)
+    """Whether a supervisor holds the home."""
+    try:
+        with _lock_path(home).open() as file:
+            return not _lock(file, fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return False
 
 
 def raise_descriptors(settings: Settings) -> None:
@@ -289,16 +317,6 @@ def raise_descriptors(settings: Settings) -> None:
 def descriptors_needed(settings: Settings) -> int:
     """Open files that one cell needs at the very least: its slots twice over, and its stores."""
     return settings.fetch.slots * 2 + 512
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 async def _sleep(stop: asyncio.Event, seconds: float) -> None:

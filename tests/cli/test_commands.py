@@ -1,6 +1,7 @@
 """Commands without a running fleet: what they refuse, and how they say it."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -151,6 +152,15 @@ def test_doctor_names_a_wrong_setting(tmp_path: Path) -> None:
 
     assert shown.exit_code == 1
     assert "not valid TOML" in shown.output
+
+
+def test_a_process_that_got_a_dead_fleets_pid_is_not_taken_for_it(still_crawl: Path) -> None:
+    status = {"pid": os.getpid(), "state": "running", "started_at": 0, "at": 0, "children": []}
+    (still_crawl / "run").mkdir()
+    (still_crawl / "run" / "status.json").write_text(json.dumps(status))
+
+    assert "no fleet is running" in crawl("down", home=still_crawl).output  # and we still live
+    assert json.loads(crawl("status", "--json", home=still_crawl).output)["state"] == "died"
 
 
 def test_who_follows_a_crawl_does_not_end_it_when_the_exchange_is_away(
