@@ -331,6 +331,7 @@ class Cell:
             sent_at = self._clock.boottime()
             try:
                 await self._exchange.put("cells", self.name, encode(beat))
+                self._check_fence()  # contact that comes back too late brings back nothing that was taken
                 self._contact_at = sent_at
             except ExchangeError as error:
                 log.warning("heartbeat: %s", error)
