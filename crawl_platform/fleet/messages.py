@@ -61,9 +61,10 @@ class HostPolicy(msgspec.Struct, frozen=True):
 
 
 class ScheduleWindow(msgspec.Struct, frozen=True):
-    """Allocation of one window: fetches per host between `starts_at` and `ends_at` (UTC seconds).
+    """Allocation of one window: at most so many fetches per host until `ends_at` (UTC seconds).
 
-    Hosts that are not named share what is left; `fastlane` is outside every allocation.
+    In force from its arrival. Hosts that are not named are bound by politeness alone; `fastlane` is outside
+    every allocation. `starts_at` and `budget` say what the allocations were computed for.
     """
 
     window_id: str

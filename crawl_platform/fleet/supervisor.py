@@ -46,7 +46,7 @@ class ChildStatus(msgspec.Struct):
     name: str
     pid: int
     state: str
-    """running, restarting, refused or stopped"""
+    """running, restarting or refused"""
     restarts: int
     detail: str = ""
 
