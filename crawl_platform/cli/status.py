@@ -22,6 +22,10 @@ RECENT = """
     SELECT outcome, count(*) AS fetches, round(avg(duration_ms)) AS ms, sum(wire_bytes)::BIGINT AS bytes
     FROM fetches WHERE started_at > now() - INTERVAL 1 MINUTE GROUP BY ALL ORDER BY fetches DESC LIMIT 12
 """
+BUSIEST = """
+    SELECT host, count(*) AS fetches, round(avg(duration_ms)) AS ms, sum(wire_bytes)::BIGINT AS bytes
+    FROM fetches WHERE started_at > now() - INTERVAL 1 MINUTE GROUP BY ALL ORDER BY fetches DESC, host LIMIT 8
+"""
 STALE = 10.0
 """Seconds without a heartbeat after which a cell is called silent."""
 
@@ -121,9 +125,12 @@ def top(every: float, once: bool, as_json: bool, home: Path) -> None:
     """Watch the crawl live: cells, rates, outcomes of the last minute, the hosts that are busiest."""
     crawl = Crawl.at(home)
     if as_json:
-        recent = crawl.lake.query(RECENT).to_pylist()
         print_json(
-            {"cells": [beat.report | {"cell": beat.cell} for beat in _beats(crawl)], "last_minute": recent}
+            {
+                "cells": [beat.report | {"cell": beat.cell} for beat in _beats(crawl)],
+                "last_minute": crawl.lake.query(RECENT).to_pylist(),
+                "busiest_hosts": crawl.lake.query(BUSIEST).to_pylist(),
+            }
         )
         return
     with Live(_picture(crawl), auto_refresh=False, screen=not once) as live:
@@ -156,11 +163,17 @@ def _picture(crawl: Crawl) -> Group:
             f"{r.get('rate', 0):.1f}",
             *(f"{r.get(k, 0):,.0f}" for k in ("in_flight", "pages", "errors", "hosts")),
         )
-    recent = Table(title="outcomes of the last minute", title_justify="left", box=None, pad_edge=False)
-    for heading in ("outcome", "fetches", "ms", "bytes"):
-        recent.add_column(heading, justify="left" if heading == "outcome" else "right")
-    for row in crawl.lake.query(RECENT).to_pylist():
-        recent.add_row(
-            row["outcome"], show(row["fetches"]), show(row["ms"]), bytes_text(float(row["bytes"] or 0))
+    outcomes = _last_minute(crawl, "outcomes of the last minute", "outcome", RECENT)
+    busiest = _last_minute(crawl, "busiest hosts of the last minute", "host", BUSIEST)
+    return Group(head, Text(""), cells, Text(""), outcomes, Text(""), busiest)
+
+
+def _last_minute(crawl: Crawl, title: str, by: str, sql: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for heading in (by, "fetches", "ms", "bytes"):
+        table.add_column(heading, justify="left" if heading == by else "right")
+    for row in crawl.lake.query(sql).to_pylist():
+        table.add_row(
+            Text(row[by]), show(row["fetches"]), show(row["ms"]), bytes_text(float(row["bytes"] or 0))
         )
-    return Group(head, Text(""), cells, Text(""), recent)
+    return table

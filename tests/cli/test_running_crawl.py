@@ -159,5 +159,7 @@ def test_exclusion_is_written_down_and_beats_the_seed(running: tuple[Command, st
 def test_top_shows_one_picture(running: tuple[Command, str]) -> None:
     crawl, _ = running
 
-    assert "outcomes of the last minute" in crawl("top", "--once").stdout
+    shown = crawl("top", "--once").stdout
+    assert "outcomes of the last minute" in shown
+    assert "busiest hosts of the last minute" in shown
     assert crawl.json("top")["cells"][0]["cell"] == "cell-0"
