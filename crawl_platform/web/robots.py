@@ -5,7 +5,8 @@ and only `allow`/`disallow` close that list (any other record, known or not, lea
 of one agent merges all groups that name its product token, else all groups of `*` (§2.2.1). Patterns and paths
 are compared as octets, both brought to one form first (§2.2.2): non-ASCII octets are escaped, escapes of
 unreserved octets are undone, the rest is upper case. The match with most octets wins, allow before disallow
-(§2.2.2). Matching is by plain prefix and `str.find`, never by regular expression, so no pattern can be slow.
+(§2.2.2). Matching is by plain prefix and `str.find`, never by regular expression, so no pattern can be slow,
+and a file with more wildcards than `MAX_STARS` is not matched at all, so no file can be.
 
 What we accept beyond the grammar, as the large crawlers do: spaces before the colon, a missing colon, common
 misspellings of the keys, product tokens with digits or trailing text (cut at the first other character).
@@ -13,10 +14,14 @@ misspellings of the keys, product tokens with digits or trailing text (cut at th
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 MAX_BYTES = 500 * 1024
 """RFC 9309 §2.5: parse at least 500 KiB; what lies beyond is ignored."""
+
+MAX_STARS = 4_000
+"""Wildcards of one agent's rules: each costs up to 1 µs per URL, and a hostile file holds 250,000. With more
+of them everything is disallowed, which breaks no rule of the site."""
 
 Verdict = Literal["rules", "allow_all", "disallow_all"]
 
@@ -50,11 +55,19 @@ def status_rule(status: int | None) -> Verdict:
 
 @dataclass(slots=True)
 class _Group:
-    """`members` are lower-case product tokens (or "*"); `rules` are (pattern, allow) in file order."""
+    """`members` are lower-case product tokens (or "*"); `rules` are (pattern, allow) in file order.
+
+    `delays` are (how many members had been named by then, seconds).
+    """
 
     members: list[str] = field(default_factory=list)
     rules: list[tuple[str, bool]] = field(default_factory=list)
-    delays: dict[str, float] = field(default_factory=dict)
+    delays: list[tuple[int, float]] = field(default_factory=list)
+
+    def delay(self, member: str) -> float | None:
+        """A delay holds for the members named so far; of several the longest."""
+        at = self.members.index(member)
+        return max((seconds for named, seconds in self.delays if named > at), default=None)
 
 
 class Robots:
@@ -87,7 +100,7 @@ class Robots:
         named = [group for group in self._groups if product in group.members]
         name = product if named else "*"
         groups = named or [group for group in self._groups if "*" in group.members]
-        delays = [group.delays[name] for group in groups if name in group.delays]
+        delays = [delay for group in groups if (delay := group.delay(name)) is not None]
         return _Matcher([rule for group in groups for rule in group.rules]), max(delays, default=None)
 
 
@@ -102,18 +115,21 @@ class _Matcher:
         for pattern, allow in rules:
             table = wildcards if "*" in pattern or pattern.endswith("$") else self._prefixes
             table[pattern] = table.get(pattern, False) or allow
+        if sum(pattern.count("*") for pattern in wildcards) > MAX_STARS:
+            self._prefixes, wildcards = {"": False}, {}
         self._lengths = sorted({len(prefix) for prefix in self._prefixes}, reverse=True)
-        self._wildcards = sorted(wildcards.items(), key=lambda rule: (-len(rule[0]), not rule[1]))
+        ordered = sorted(wildcards.items(), key=lambda rule: (-len(rule[0]), not rule[1]))
+        self._wildcards = [_Wildcard.of(pattern, allow) for pattern, allow in ordered]
 
     def allows(self, path: str) -> bool:
         length, allow = self._longest_prefix(path)
-        for pattern, allows in self._wildcards:
-            if len(pattern) < length or (len(pattern) == length and allow):
+        for rule in self._wildcards:
+            if rule.length < length or (rule.length == length and allow):
                 break
-            if len(pattern) == length and not allows:
+            if rule.length == length and not rule.allow:
                 continue
-            if _matches(pattern, path):
-                return allows
+            if rule.matches(path):
+                return rule.allow
         return allow
 
     def _longest_prefix(self, path: str) -> tuple[int, bool]:
@@ -125,22 +141,40 @@ class _Matcher:
         return -1, True
 
 
-def _matches(pattern: str, path: str) -> bool:
-    """Glob with `*` and a final `$` (§2.2.3), leftmost piece by piece: O(len(path)) per piece."""
-    anchored = pattern.endswith("$")
-    first, *pieces = (pattern[:-1] if anchored else pattern).split("*")
-    if not path.startswith(first):
-        return False
-    at = len(first)
-    if not pieces:
-        return not anchored or at == len(path)
-    last = pieces.pop() if anchored else ""
-    for piece in pieces:
-        found = path.find(piece, at)
-        if found < 0:
+class _Wildcard(NamedTuple):
+    """Glob with `*` and a final `$` (§2.2.3), cut at its stars; `last` is what must end an anchored path."""
+
+    length: int
+    allow: bool
+    first: str
+    pieces: list[str]
+    last: str | None
+
+    @staticmethod
+    def of(pattern: str, allow: bool) -> "_Wildcard":
+        anchored = pattern.endswith("$")
+        first, *pieces = (pattern[:-1] if anchored else pattern).split("*")
+        if not anchored:
+            return _Wildcard(len(pattern), allow, first, pieces, None)
+        last = pieces.pop() if pieces else first
+        return _Wildcard(len(pattern), allow, first, pieces, last)
+
+    def matches(self, path: str) -> bool:
+        """Leftmost piece by piece: O(len(path)) per piece."""
+        if not path.startswith(self.first):
             return False
-        at = found + len(piece)
-    return path.endswith(last) and len(path) - len(last) >= at
+        if self.last is not None and not path.endswith(self.last):
+            return False
+        at = len(self.first)
+        for piece in self.pieces:
+            found = path.find(piece, at)
+            if found < 0:
+                return False
+            at = found + len(piece)
+        if self.last is None:
+            return True
+        starless = self.length == len(self.first) + 1
+        return len(path) == at if starless else len(path) - len(self.last) >= at
 
 
 def parse(body: bytes) -> Robots:
@@ -209,14 +243,12 @@ def _product(agent: str) -> str:
 
 
 def _note_delay(group: _Group, value: str) -> None:
-    """The delay holds for the members named so far; of several the longest."""
     try:
         seconds = float(value)
     except ValueError:
         return
     if 0 <= seconds < float("inf"):
-        for member in group.members:
-            group.delays[member] = max(seconds, group.delays.get(member, 0.0))
+        group.delays.append((len(group.members), seconds))
 
 
 def _octets(text: str) -> str:

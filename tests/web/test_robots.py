@@ -1,12 +1,13 @@
 import json
 import re
+import time
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crawl_platform.web import robots
-from crawl_platform.web.robots import ALLOW_ALL, DISALLOW_ALL, MAX_BYTES, parse, status_rule
+from crawl_platform.web.robots import ALLOW_ALL, DISALLOW_ALL, MAX_BYTES, MAX_STARS, parse, status_rule
 from tests.web.cases import own_cases, shared_cases, shared_path
 
 LINES = st.lists(
@@ -131,9 +132,33 @@ def test_patterns_match_as_the_textbook_regular_expression(pattern: str, tail: s
 
 
 def test_no_pattern_is_slow() -> None:
-    rules = parse(b"user-agent: *\ndisallow: /" + b"*a" * 5_000 + b"b$\n")
+    rules = parse(b"user-agent: *\ndisallow: /" + b"*a" * (MAX_STARS - 1) + b"b$\n")
 
     assert rules.allows("/" + "a" * 20_000, "foobot")
+
+
+def test_a_file_with_more_wildcards_than_can_be_matched_disallows_everything() -> None:
+    many = b"".join(b"disallow: /*a*b%d\n" % number for number in range(MAX_STARS // 2 + 1))
+    rules = parse(b"user-agent: *\nallow: /\n" + many + b"\nuser-agent: foobot\nallow: /\n")
+
+    assert not rules.allows("/", "another")
+    assert rules.allows("/", "foobot"), "only the rules of the agent count"
+
+
+def test_no_file_is_slow_to_read() -> None:
+    agents = b"".join(b"user-agent: x%d\n" % number for number in range(10_000))
+    begun = time.process_time()
+
+    rules = parse(agents + b"crawl-delay: 1\n" * 10_000)
+
+    assert rules.crawl_delay("x9999") == 1
+    assert time.process_time() - begun < 5, "members times delays"
+
+
+def test_a_delay_holds_for_the_members_named_before_it() -> None:
+    rules = parse(b"user-agent: a\ncrawl-delay: 3\nuser-agent: b\ncrawl-delay: 2\ndisallow: /x")
+
+    assert (rules.crawl_delay("a"), rules.crawl_delay("b"), rules.crawl_delay("c")) == (3, 2, None)
 
 
 @pytest.mark.parametrize(
