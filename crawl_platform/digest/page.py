@@ -20,6 +20,11 @@ from crawl_platform.digest.regions import FOOTER, HEADER, MAIN, NOISE, OTHER, Re
 from crawl_platform.web.url import Base, resolve
 
 MAX_ANCHOR = 200
+MAX_BASE = 4_096
+"""A base of 100 KB makes a gigabyte of the URLs of 10,000 links; below it, what a page's links take is bounded
+by its own size. Twice what `frontier.max_url_length` lets in."""
+MAX_HREF = 16_384
+"""Longer ones (data URLs, mostly) are not looked at."""
 _NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
 _refresh = re.compile(
     r"[\t\n\f\r ]*(?:\d+[\d.]*|\.[\d.]*)(?:[\t\n\f\r ]*[;,][\t\n\f\r ]*|[\t\n\f\r ]+|\Z)(.*)", re.DOTALL
@@ -94,9 +99,11 @@ class Page:
         hrefs = [element.attributes["href"] for element in tree.tags("base") if "href" in element.attributes]
         base = resolve(query_in(hrefs[0] or "", self.encoding), document) if hrefs else None
         found = base or document
-        return Base(found) if found is not None else None
+        return Base(found) if found is not None and len(found) <= MAX_BASE else None
 
     def _resolve(self, href: str) -> str | None:
+        if len(href) > MAX_HREF:
+            return None
         # ISO-2022-JP is the one encoding that has something to say about ASCII.
         if not href.isascii() or self.encoding == "iso-2022-jp":
             href = query_in(href, self.encoding)

@@ -305,7 +305,7 @@ class Worker:
         if not same_links:
             for (target, position, rel), (barred, anchor) in links.items():
                 row = link_row(fetch_id, lease.url, target, result.at, position, rel, barred, anchor)
-                series.open.rows.add("links", row)
+                series.open.rows.add("links", row, 200 + len(target) + len(lease.url))
         if changed is not False:
             series.open.rows.add(
                 "pages", page_row(fetch_id, lease, response, facts), 500 + len(response.body)

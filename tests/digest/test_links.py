@@ -3,7 +3,7 @@ import base64
 import pytest
 
 from crawl_platform.digest import Digest, digest
-from crawl_platform.digest.page import MAX_ANCHOR
+from crawl_platform.digest.page import MAX_ANCHOR, MAX_BASE, MAX_HREF
 from tests.web.cases import own_cases, shared_cases
 
 URL = "http://s.example/dir/page?q=1"
@@ -26,6 +26,20 @@ def test_links(case: dict[str, object]) -> None:
 
 def test_anchors_are_cut() -> None:
     assert of(f"<a href=x>{'word ' * 100}</a>").links[0].anchor == ("word " * 100)[:MAX_ANCHOR]
+
+
+def test_links_against_a_huge_base_are_none() -> None:
+    links = "<a href=x></a><a href=http://ex.com/></a>"
+
+    at_most = of(f"<base href='{'/' + 'b' * (MAX_BASE - 20)}/'>{links}").links
+    beyond = of(f"<base href='{'/' + 'b' * MAX_BASE}/'>{links}").links
+
+    assert len(at_most) == 2
+    assert [link.url for link in beyond] == ["http://ex.com/"], "a page's URLs would outgrow the page"
+
+
+def test_a_huge_href_is_no_link() -> None:
+    assert of(f"<a href='/{'x' * MAX_HREF}'></a><a href=y></a>").links[0].url == "http://s.example/dir/y"
 
 
 def test_frames_are_told_apart() -> None:
