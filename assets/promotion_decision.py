@@ -37,7 +37,8 @@ ORDER BY dst_host, count(DISTINCT src_host) DESC, count(*) DESC, dst_url
 """
 FLOOR = "SELECT median(trust) AS level FROM host_ranks WHERE trusted"
 EXCLUDED = """
-SELECT target AS pattern FROM requests WHERE kind = 'exclude'
+SELECT target AS pattern FROM requests WHERE kind IN ('exclude', 'lift')
+GROUP BY target HAVING arg_max(kind, requested_at) = 'exclude'
 UNION SELECT host FROM hosts_now WHERE state = 'excluded'
 """
 REQUESTED = """

@@ -189,6 +189,7 @@ def plan_window(reading: Reading, settings: Settings, window: ScheduleWindow) ->
     budget = capacity(reading, settings, window.starts_at, seconds)
     value, cost = _values(np.asarray(columns["trust"], np.float64)), np.ones(len(hosts))
     given = allocate(wanted, most, cost, value, budget, overdue)
+    given = allocate(most, most, cost, value, budget, given)  # what is left waits for links yet to be found
     return Plan(
         hosts,
         given,

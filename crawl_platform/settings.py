@@ -164,6 +164,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ConfigurationError("fleet.shards must lie between 1 and 65536")
         if self.fleet.cells < 1:
             raise ConfigurationError("fleet.cells must be at least 1")
+        if self.fleet.silence_limit < self.fetch.total_timeout + 5.0:
+            raise ConfigurationError(
+                "fleet.silence_limit must be at least fetch.total_timeout + 5 s: "
+                "a cell stops that long before its shards may move"
+            )
+        if len({server.rpartition(":")[2] for server in self.fetch.nameservers if ":" in server}) > 1:
+            raise ConfigurationError("fetch.nameservers must all have the same port")
         if self.orchestration.profile not in ("demo", "production"):
             raise ConfigurationError('orchestration.profile must be "demo" or "production"')
         if self.refresh.interval_min > self.refresh.interval_max:

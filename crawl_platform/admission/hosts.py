@@ -15,10 +15,12 @@ class HostBook:
         self._excluded_domains: set[str] = set()
 
     def set(self, name: str, state: str) -> None:
-        """Apply one directive; the last one about a name wins."""
+        """Apply one directive; the last one about a name wins. Any other state lifts what was said before."""
         self.forget(name)
         if state == SEED:
             self._seeds.add(name)
+        elif state != EXCLUDED:
+            return
         elif name.startswith("*."):
             self._excluded_domains.add(name[2:])
         else:

@@ -6,6 +6,7 @@ from enum import Enum
 
 from crawl_platform.settings import Politeness
 from crawl_platform.web.robots import ALLOW_ALL, DISALLOW_ALL, Robots, parse
+from crawl_platform.web.url import host_of
 
 
 class Verdict(Enum):
@@ -32,18 +33,30 @@ class RobotsCache:
         self._settings = settings
         self._size = size
         self._origins: OrderedDict[str, OriginRules] = OrderedDict()
-
-    def __contains__(self, origin: str) -> bool:
-        return origin in self._origins
+        self._delays: dict[str, dict[str, float]] = {}
+        """Host → origin → crawl-delay, where there is one."""
 
     def store(self, origin: str, rule: str, body: bytes, expires_at: float) -> float:
-        """Remember an answer; returns the crawl-delay that holds for us (capped; 0 if none)."""
+        """Remember an answer; returns the crawl-delay of the *host* (capped; 0 if none): the longest that any of
+        its origins asks for, since they share a server."""
         robots = {"allow_all": ALLOW_ALL, "disallow_all": DISALLOW_ALL}.get(rule) or parse(body)
         self._origins[origin] = OriginRules(robots, expires_at, rule == "disallow_all")
         self._origins.move_to_end(origin)
         if len(self._origins) > self._size:
             self._origins.popitem(last=False)
-        return min(robots.crawl_delay(self._agent) or 0.0, self._settings.crawl_delay_cap)
+        return self._host_delay(origin, robots.crawl_delay(self._agent) or 0.0)
+
+    def _host_delay(self, origin: str, delay: float) -> float:
+        host = host_of(origin)
+        delays = self._delays.setdefault(host, {})
+        if delay > 0:
+            delays[origin] = min(delay, self._settings.crawl_delay_cap)
+        else:
+            delays.pop(origin, None)
+        longest = max(delays.values(), default=0.0)
+        if not delays:
+            del self._delays[host]
+        return longest
 
     def verdict(self, origin: str, url: str, now: float) -> tuple[Verdict, float]:
         """The verdict, and for `UNREACHABLE` the time at which to try again."""
@@ -53,7 +66,3 @@ class RobotsCache:
         if rules.unreachable:
             return Verdict.UNREACHABLE, rules.expires_at
         return (Verdict.ALLOWED if rules.robots.allows(url, self._agent) else Verdict.DENIED), now
-
-    def sitemaps(self, origin: str) -> list[str]:
-        rules = self._origins.get(origin)
-        return list(rules.robots.sitemaps) if rules else []

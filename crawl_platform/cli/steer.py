@@ -123,10 +123,11 @@ def known_urls(crawl: Crawl, host: str) -> list[str]:
 
 @click.command()
 @click.argument("pattern")
+@click.option("--lift", is_flag=True, help="Take the exclusion back; a lifted host has to be seeded again.")
 @reason_option
 @json_option
 @home_option
-def exclude(pattern: str, reason: str, as_json: bool, home: Path) -> None:
+def exclude(pattern: str, lift: bool, reason: str, as_json: bool, home: Path) -> None:
     """Never fetch PATTERN again: a host, or *.DOMAIN for a domain and everything below it.
 
     In force in every cell within moments; what waits in queues is never claimed. An exclusion beats
@@ -137,10 +138,14 @@ def exclude(pattern: str, reason: str, as_json: bool, home: Path) -> None:
     name = f"*.{bare}" if pattern.startswith("*.") else bare
     if not is_hostname(bare) or "/" in pattern:
         raise ConfigurationError(f"{pattern!r} is neither a hostname nor *.domain")
-    request_id = _request_id()
-    crawl.fleet.exclude(name, request_id=request_id, reason=reason or "crawl exclude")
-    _ask(crawl, "exclude", name, "exchange", reason, request_id)
-    print_json({"request_id": request_id, "pattern": name}) if as_json else click.echo(f"{name} is excluded")
+    request_id, kind = _request_id(), "lift" if lift else "exclude"
+    if lift:
+        crawl.fleet.lift(name, reason=reason)
+    else:
+        crawl.fleet.exclude(name, request_id=request_id, reason=reason or "crawl exclude")
+    _ask(crawl, kind, name, "exchange", reason, request_id)
+    done = f"{name} is no longer excluded" if lift else f"{name} is excluded"
+    print_json({"request_id": request_id, "pattern": name}) if as_json else click.echo(done)
 
 
 @click.command()

@@ -126,8 +126,13 @@ class Committer:
     def _broken(self, manifest: Manifest) -> bool:
         """All files count, also those of tables that a round which died has committed already: it may have
         committed them empty, and then the tables that are left must stay empty too (links cite fetches)."""
-        return any(
+        return any(table not in FLEET_TABLES for table in manifest.tables) or any(
             missing_files(self._lake.path(table), [file for file in manifest.files if file.table == table])
+            or any(
+                set(f.partition) != set(TABLES[table].partition_by)
+                for f in manifest.files
+                if f.table == table
+            )
             for table in manifest.tables
         )
 

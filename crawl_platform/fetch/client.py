@@ -5,6 +5,7 @@ caller's `on_write` has the last word in the same loop step as the write.
 """
 
 import asyncio
+import errno
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,12 +16,14 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from crawl_platform.clock import Clock
-from crawl_platform.errors import SiteError
+from crawl_platform.errors import PlatformError, SiteError
 from crawl_platform.fetch.inflate import ACCEPTED, inflate
 from crawl_platform.fetch.outcome import REDIRECTS, Outcome, of_status
 from crawl_platform.settings import Fetch
 
 CHUNK = 65_536
+OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""Not the site's fault: the host must not be backed off for it."""
 NO_BODY = REDIRECTS | {204, 304}
 
 
@@ -145,6 +148,10 @@ class HttpClient:
         except SiteError as error:
             response.outcome, response.detail = Outcome(error.outcome), error.detail
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            if getattr(error, "errno", None) in OURS:
+                raise PlatformError(
+                    f"no request can be sent: {error}. Raise the limit of open files."
+                ) from error
             response.outcome, response.detail = _outcome_of(error, response.sent), _describe(error)
         if not response.started_at:
             response.started_at = self._clock.now()

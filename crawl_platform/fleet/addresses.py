@@ -69,7 +69,7 @@ class AddressBook:
             return await self._ask(address)
         except OwnershipLostError:
             return False
-        except ExchangeError as error:
+        except (ExchangeError, msgspec.DecodeError) as error:  # whose it is can't be read: it isn't ours
             log.warning("address %s waits: %s", address, error)
             return False
 

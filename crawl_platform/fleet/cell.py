@@ -17,10 +17,10 @@ from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache
 from crawl_platform.clock import Clock
 from crawl_platform.commit.faults import Faults
-from crawl_platform.commit.manifest import BULK, FAST
+from crawl_platform.commit.manifest import BULK, FAST, Manifest
 from crawl_platform.commit.outbox import Outbox
 from crawl_platform.commit.staging import Row
-from crawl_platform.errors import ExchangeError, OwnershipLostError
+from crawl_platform.errors import ExchangeError, OwnershipLostError, PlatformError
 from crawl_platform.fetch.client import HttpClient
 from crawl_platform.fetch.dns import DnsCache
 from crawl_platform.fetch.safety import AddressGuard
@@ -82,7 +82,7 @@ class Cell:
         self._inbox = Inbox(kv, self.frontier, name, outbox.incarnation)
         self._bulk, self._fast = (self._series(series, faults) for series in (BULK, FAST))
         self._directives = Directives(exchange, self.frontier, self._fast, clock)
-        self._publisher = Publisher(outbox, exchange, settings.lake_root, faults)
+        self._publisher = Publisher(outbox, exchange, settings.lake_root, faults, self._purge_inbox)
         self._telemetry = Telemetry(name, settings.fetch.slots, clock)
         self._dns = DnsCache(settings.fetch, AddressGuard(settings.fetch.allow_networks), clock)
         self._client = HttpClient(settings.fetch, settings.identity.user_agent, clock)
@@ -110,6 +110,8 @@ class Cell:
         self._workers: set[asyncio.Task[None]] = set()
         self._failure: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._stopping = False
+        self._purgeable: tuple[int, dict[int, int]] | None = None
+        """Number of the bulk manifest that ends the last snapshot, and what its shards had applied."""
         self._spool_full = False
         self._disk_is_low = False
         self._disk_seen_at = -DISK_EVERY
@@ -142,6 +144,7 @@ class Cell:
         await self._exchange.on_ring(
             f"bell.resend.{self._outbox.incarnation}", lambda *_: self._publisher.publish_again()
         )
+        await self._exchange.on_ring("bell.resend.all", lambda *_: self._publisher.publish_again())
         await self._addresses.start()
         tasks = [
             self._spawn(work)
@@ -175,8 +178,13 @@ class Cell:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
-        task.add_done_callback(self._task_ended)
+        task.add_done_callback(self._forever_ended)
         return task
+
+    def _forever_ended(self, task: asyncio.Task[None]) -> None:
+        self._task_ended(task)
+        if not (task.cancelled() or self._stopping or self._failure.done()):
+            self._failure.set_exception(PlatformError("a task of the cell that never ends has ended"))
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
@@ -351,13 +359,29 @@ class Cell:
 
     async def _snapshot(self) -> None:
         """The state of every shard as `frontier` rows, with the next bulk epoch."""
-        at = self._clock.now()
+        applied, at = self._inbox.stored(), self._clock.now()
         snapshot_id = f"{self._outbox.incarnation[:12]}-{int(at * 1000):x}"
         for shard in sorted(self.frontier.shards):
             rows = await asyncio.to_thread(self._shard_rows, shard, snapshot_id, at)
             for row in rows:
                 self._bulk.open.rows.add("frontier", row)
         self._bulk.touch()
+        # An epoch may be closing just now: the last rows come with the one after it at the latest.
+        self._purgeable = (self._outbox.next_number(BULK) + 1, applied)
+
+    async def _purge_inbox(self, confirmed: list[Manifest]) -> None:
+        """Once a whole snapshot is in the lake, messages that it has the effects of may go."""
+        if self._purgeable is None:
+            return
+        last, applied = self._purgeable
+        if all(m.series != BULK or m.number < last for m in confirmed):
+            return
+        self._purgeable = None
+        try:
+            for shard, sequence in applied.items():
+                await self._exchange.purge_inbox(shard, sequence)
+        except ExchangeError as error:
+            log.warning("the inbox is purged after the next snapshot: %s", error)
 
     def _shard_rows(self, shard: int, snapshot_id: str, at: float) -> list[Row]:
         return list(snapshot_rows(self.frontier, shard, snapshot_id, at))

@@ -88,12 +88,13 @@ class FleetClient:
         key = directive_key("host", host)
         current = await exchange.get("directives", key)
         if current is not None and msgspec.json.decode(current[0], type=HostPolicy).state == "excluded":
-            raise ConfigurationError(f"{host} is excluded: an exclusion is lifted before a host is admitted")
-        if current is None or trusted:
+            raise ConfigurationError(f"{host} is excluded: lift that first (`crawl exclude --lift {host}`)")
+        known = None if current is None else msgspec.json.decode(current[0], type=HostPolicy)
+        if known is None or known.state != "seed" or trusted:
             policy = HostPolicy(host, "seed", trusted, decision_id, reason, self._clock.now())
             await exchange.put("directives", key, encode(policy))
-        known = tuple(DiscoveredUrl(url, 0 if i == 0 else 1) for i, url in enumerate(urls))
-        return await self._to_shard(exchange, host, Admit(host, known, decision_id, reason, trusted), "")
+        found = tuple(DiscoveredUrl(url, 0 if i == 0 else 1) for i, url in enumerate(urls))
+        return await self._to_shard(exchange, host, Admit(host, found, decision_id, reason, trusted), "")
 
     def recrawl(self, url: str, *, request_id: str) -> int:
         """Ask for one fetch of `url` now; returns the inbox sequence (that is the acceptance)."""
@@ -120,6 +121,23 @@ class FleetClient:
             lambda exchange: exchange.put("directives", directive_key("host", pattern), encode(policy))
         )
 
+    def lift(self, pattern: str, *, reason: str = "") -> int:
+        """Take back the exclusion of exactly `pattern`. Raises `ConfigurationError` if there is none.
+
+        Hosts below a lifted `*.domain` that are in the seed go on; a lifted host has to be seeded again.
+        """
+
+        async def work(exchange: Exchange) -> int:
+            policy = (await self._policies(exchange)).get(pattern)
+            if policy is None or policy.state != "excluded":
+                raise ConfigurationError(
+                    f"{pattern} is not excluded (by this name): `crawl seed` lists exclusions"
+                )
+            lifted = HostPolicy(pattern, "lifted", reason=reason, since=self._clock.now())
+            return await exchange.put("directives", directive_key("host", pattern), encode(lifted))
+
+        return self._run(work)
+
     def schedule(self, window: ScheduleWindow) -> int:
         """Put a schedule window in force; returns its revision."""
         return self._run(lambda exchange: exchange.put("directives", "window", encode(window)))
@@ -137,7 +155,7 @@ class FleetClient:
         decoded = [
             msgspec.json.decode(v, type=HostPolicy) for k, v in entries.items() if k.startswith("host.")
         ]
-        return {policy.name: policy for policy in decoded}
+        return {policy.name: policy for policy in decoded if policy.state != "lifted"}
 
     def heartbeats(self) -> list[Heartbeat]:
         """Last sign of life of each cell."""

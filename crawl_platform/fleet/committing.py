@@ -4,13 +4,15 @@ import asyncio
 import logging
 from typing import Any
 
+import duckdb
 import msgspec
+from deltalake.exceptions import DeltaError
 
 from crawl_platform.clock import Clock
 from crawl_platform.commit.committer import Committer, Round
 from crawl_platform.commit.faults import Faults
 from crawl_platform.commit.manifest import Manifest, decode_manifest
-from crawl_platform.errors import ExchangeError
+from crawl_platform.errors import ExchangeError, LakeError
 from crawl_platform.fleet.exchange import Exchange
 from crawl_platform.fleet.lease import Lease
 from crawl_platform.fleet.messages import Redeliver, encode
@@ -53,6 +55,8 @@ class CommitterProcess:
         await self._lease.acquire()
         log.info("this process commits to %s", self._lake.root)
         queue = await self._exchange.manifest_queue()
+        # What a killed predecessor had taken and not acked comes back late by itself; a repeat is harmless.
+        await self._exchange.ring("bell.resend.all")
         while not stop.is_set():
             await self._lease.renew()
             try:
@@ -69,7 +73,7 @@ class CommitterProcess:
         for message in messages:
             try:
                 manifest = decode_manifest(bytes(message.data))
-            except msgspec.ValidationError as error:
+            except msgspec.DecodeError as error:
                 log.error("not a manifest, dropped from the queue: %s", error)
                 await message.term()
                 continue
@@ -104,6 +108,13 @@ class CommitterProcess:
             await asyncio.to_thread(self._upkeep)
 
     def _upkeep(self) -> None:
+        """Conveniences: when one fails the crawl goes on, and it is tried again at the next interval."""
+        try:
+            self._catalog_and_checkpoints()
+        except (OSError, LakeError, duckdb.Error, DeltaError) as error:
+            log.error("upkeep failed and is tried again: %s", error)
+
+    def _catalog_and_checkpoints(self) -> None:
         write_catalog(self._lake, self._settings.root / CATALOG_NAME)
         for name in TABLES:
             checkpoint(self._lake, name)

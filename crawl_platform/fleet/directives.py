@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from crawl_platform.admission.hosts import EXCLUDED
+from crawl_platform.admission.hosts import EXCLUDED, SEED
 from crawl_platform.clock import Clock
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.exchange import Exchange
 from crawl_platform.fleet.inbox import Arrival, Excluded
-from crawl_platform.fleet.messages import HostPolicy, ScheduleWindow
+from crawl_platform.fleet.messages import Admit, HostPolicy, ScheduleWindow
 from crawl_platform.frontier.frontier import Frontier, Window
 from crawl_platform.web.host import matches
 
@@ -68,14 +68,25 @@ class Directives:
         for host in self._ours(policy.name):
             if policy.state == EXCLUDED:
                 self._note_exclusion(host)
-            else:  # an exclusion may have been lifted: what is queued goes on
-                self._frontier.reschedule(host, self._clock.now(), self._clock.boottime())
+            else:
+                self._note_return(host, policy)
 
     def _ours(self, name: str) -> list[str]:
         """Our hosts that a host's name or a pattern means; hosts are many, so only a pattern looks at all."""
         if name.startswith("*."):
             return [host for host in self._frontier.hosts if matches(name, host)]
         return [name] if name in self._frontier.hosts else []
+
+    def _note_return(self, host: str, policy: HostPolicy) -> None:
+        """An exclusion may have been lifted: what is queued goes on, and the host is in the seed again."""
+        state = self._frontier.hosts[host]
+        self._frontier.reschedule(host, self._clock.now(), self._clock.boottime())
+        if state.record.excluded and self._frontier.book.state(host) == SEED:
+            back = Admit(
+                host, (), policy.decision_id, policy.reason or "exclusion lifted", state.record.trusted
+            )
+            self._fast.open.arrivals.append(Arrival(state.shard, 0, back, self._clock.now()))
+            self._fast.touch()
 
     def _note_exclusion(self, host: str) -> None:
         """The event row of an excluded host that is ours, once."""

@@ -140,6 +140,7 @@ class Series:
         epoch.robots += newer.robots
         epoch.arrivals += newer.arrivals
         epoch.denied += newer.denied
+        epoch.operations += newer.operations
 
     def _commit(self, epoch: Epoch, number: int, files: tuple[StagedFile, ...]) -> Manifest | None:
         now, boot = self._clock.now(), self._clock.boottime()

@@ -171,6 +171,13 @@ class Exchange:
             raise ExchangeError(f"can't read the inbox: {error}") from error
         return InboxReader(subscription)
 
+    async def purge_inbox(self, shard: int, upto: int) -> None:
+        """Drop the shard's messages up to and including stream sequence `upto`."""
+        try:
+            await self._js._jsm.purge_stream(INBOX, subject=f"inbox.{shard}", seq=upto + 1)
+        except (NatsError, APIError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"can't purge the inbox of shard {shard}: {error}") from error
+
     async def manifest_queue(self) -> "ManifestQueue":
         """The committer's durable consumer."""
         config = ConsumerConfig(

@@ -21,6 +21,7 @@ from crawl_platform.fleet.messages import (
     Recrawl,
     Redeliver,
     decode_inbox,
+    subject_host,
 )
 from crawl_platform.fleet.rows import host_row
 from crawl_platform.frontier.frontier import Frontier
@@ -31,6 +32,7 @@ from crawl_platform.frontier.records import UrlRecord, decode, shard_key, shard_
 
 log = logging.getLogger(__name__)
 WEEK = 7 * 86_400.0
+_READ = b"!read"
 
 
 class Excluded(msgspec.Struct, frozen=True, tag="excluded"):
@@ -67,8 +69,13 @@ class Inbox:
         return int.from_bytes(self._kv.get(shard_key(b"a", shard)) or b"", "big")
 
     def resume_after(self) -> int:
-        """The stream sequence above which some shard may have something to read."""
-        return min(self.applied.values(), default=0)
+        """The stream sequence above which there may be something to read: shards are read together, in order."""
+        return int.from_bytes(self._kv.get(_READ) or b"", "big")
+
+    def stored(self) -> dict[int, int]:
+        """Sequence that each shard has durably applied; shards without one are left out."""
+        found = {shard: self._stored(shard) for shard in self._frontier.shards}
+        return {shard: sequence for shard, sequence in found.items() if sequence}
 
     def arrival(self, subject: str, sequence: int, data: bytes, at: float) -> Arrival | None:
         """Decode one stream message; None if it was applied before, is not for us or can't be read.
@@ -82,11 +89,18 @@ class Inbox:
         self.applied[shard] = sequence
         try:
             message = decode_inbox(data)
+            self._refuse_stray(shard, message)
         except msgspec.DecodeError as error:
             log.error("inbox message %d of shard %d can't be read and is skipped: %s", sequence, shard, error)
             self.ignored += 1
             return None
         return Arrival(shard, sequence, message, at)
+
+    def _refuse_stray(self, shard: int, message: InboxMessage) -> None:
+        """A host of another shard may be another cell's: two would crawl it."""
+        host = subject_host(message)
+        if host is not None and self._frontier.book.shard(host) != shard:
+            raise msgspec.ValidationError(f"{host} is not a host of this shard")
 
     def rows(self, arrivals: Iterable[Arrival]) -> Iterator[tuple[str, Row]]:
         """Event rows of hosts that enter or leave the seed with these arrivals."""
@@ -102,7 +116,8 @@ class Inbox:
         host = getattr(message, "host", "")
         state = self._frontier.hosts.get(host)
         if isinstance(message, Admit):
-            if (state is not None and state.record.admitted) or self._frontier.book.state(host) == EXCLUDED:
+            known = state is not None and state.record.admitted and not state.record.excluded
+            if known or self._frontier.book.state(host) == EXCLUDED:
                 return None
             event = "seeded" if message.trusted else "promoted"
             return host_row(
@@ -121,7 +136,9 @@ class Inbox:
         for arrival in arrivals:
             self._apply(planner, arrival)
             if arrival.sequence:
-                planner.plan.batch.put(shard_key(b"a", arrival.shard), arrival.sequence.to_bytes(8, "big"))
+                sequence = arrival.sequence.to_bytes(8, "big")
+                planner.plan.batch.put(shard_key(b"a", arrival.shard), sequence)
+                planner.plan.batch.put(_READ, sequence)
 
     def _apply(self, planner: Planner, arrival: Arrival) -> None:
         message = arrival.message

@@ -4,13 +4,22 @@ Every message is idempotent: discoveries by the seen set, requests by their id (
 because the last one wins.
 """
 
+from typing import Annotated
+
 import msgspec
+
+from crawl_platform.web.host import is_hostname
+from crawl_platform.web.url import canonicalize, host_of
+
+Depth = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+Value = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
+"""Bounds far beyond what we send: a number that no record can hold must not reach one."""
 
 
 class DiscoveredUrl(msgspec.Struct, frozen=True, array_like=True):
     url: str
-    depth: int = 0
-    value: float = 0.0
+    depth: Depth = 0
+    value: Value = 0.0
 
 
 class Discover(msgspec.Struct, frozen=True, tag="discover"):
@@ -53,7 +62,7 @@ class HostPolicy(msgspec.Struct, frozen=True):
 
     name: str
     state: str
-    """seed or excluded"""
+    """seed, excluded, or lifted: what was said before no longer holds"""
     trusted: bool = False
     decision_id: str = ""
     reason: str = ""
@@ -96,8 +105,37 @@ _inbox_decoder: msgspec.json.Decoder[InboxMessage] = msgspec.json.Decoder(InboxM
 
 
 def decode_inbox(data: bytes) -> InboxMessage:
-    """Raises `msgspec.ValidationError` for an unknown or malformed message."""
-    return _inbox_decoder.decode(data)
+    """Raises `msgspec.DecodeError` for an unknown or malformed message, also one about what is no host or URL.
+
+    URLs come out canonical; among those of a list, what is none is left out.
+    """
+    message = _inbox_decoder.decode(data)
+    if isinstance(message, Recrawl):
+        url = canonicalize(message.url)
+        if url is None:
+            raise msgspec.ValidationError(f"not a URL that can be crawled: {message.url[:200]!r}")
+        return msgspec.structs.replace(message, url=url)
+    if isinstance(message, Admit):
+        if not _is_host(message.host):
+            raise msgspec.ValidationError(f"not a host: {message.host[:200]!r}")
+        return msgspec.structs.replace(message, urls=_canonical(message.urls))
+    return Discover(_canonical(message.urls)) if isinstance(message, Discover) else message
+
+
+def _is_host(name: str) -> bool:
+    return host_of(f"http://{name}/") == name and (is_hostname(name) or name.startswith("["))
+
+
+def subject_host(message: InboxMessage) -> str | None:
+    """The host that the message is about, None if it is about the shard."""
+    if isinstance(message, Admit):
+        return message.host
+    return host_of(message.url) if isinstance(message, Recrawl) else None
+
+
+def _canonical(urls: tuple[DiscoveredUrl, ...]) -> tuple[DiscoveredUrl, ...]:
+    known = ((canonicalize(found.url), found) for found in urls)
+    return tuple(DiscoveredUrl(url, found.depth, found.value) for url, found in known if url is not None)
 
 
 def encode(message: msgspec.Struct) -> bytes:

@@ -7,6 +7,7 @@ only makes forgetting prompt: the tables' transactions decide.
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from crawl_platform.commit.faults import FORGOTTEN, PUBLISHED, Faults
@@ -22,7 +23,17 @@ RETRY = 1.0
 
 
 class Publisher:
-    def __init__(self, outbox: Outbox, exchange: Exchange, lake_root: Path, faults: Faults) -> None:
+    """`forgotten` is called with the manifests that the lake has just confirmed."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        exchange: Exchange,
+        lake_root: Path,
+        faults: Faults,
+        forgotten: Callable[[list[Manifest]], Awaitable[None]],
+    ) -> None:
+        self._forgotten = forgotten
         self._outbox = outbox
         self._exchange = exchange
         self._faults = faults
@@ -90,8 +101,10 @@ class Publisher:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._check.wait(), idle)
             self._check.clear()
-            if self._outbox.confirm(await asyncio.to_thread(self.transactions)):
+            confirmed = self._outbox.confirm(await asyncio.to_thread(self.transactions))
+            if confirmed:
                 self._faults.reached(FORGOTTEN)
+                await self._forgotten(confirmed)
 
     def transactions(self) -> dict[str, dict[str, int]]:
         """Table → application → number, as the lake shows them now. Raises `LakeError` if it can't be read."""

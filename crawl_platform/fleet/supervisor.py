@@ -10,6 +10,7 @@ import fcntl
 import logging
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,6 +37,8 @@ STOP_PATIENCE = 10.0
 STABLE = 60.0
 """A child that ran this long (seconds) has its restart pause reset."""
 MAX_PAUSE = 30.0
+FULL, ROOM = 1_000_000, 16_000_000
+"""Free bytes below which the disk counts as full, and from which on it is no longer."""
 LOCK_TRIES = 5
 """A command that only looks whether a fleet runs holds the lock for an instant."""
 ENOUGH_DESCRIPTORS = 1 << 20
@@ -100,6 +103,8 @@ class Supervisor:
         self._children: list[Child] = []
         self._started_at = self.clock.now()
         self._home = self.settings.root
+        self._status_is_stale = False
+        self._was_full = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run the fleet until `stop`. Raises `ConfigurationError` if one is running here already."""
@@ -122,6 +127,7 @@ class Supervisor:
             while not stop.is_set():
                 self._look_after_children()
                 self._write_status("running")
+                self._heal_nats()
                 await _sleep(stop, POLL)
         finally:
             self._write_status("stopping")
@@ -194,9 +200,30 @@ class Supervisor:
             if not child.again_at:
                 self._ended(child, code, now)
             elif now >= child.again_at:
-                child.process, child.again_at, child.started_at = child.start(), 0.0, now
-                child.restarts += 1
-                log.info("%s started again, pid %d", child.name, child.process.pid)
+                self._start_again(child, now)
+
+    def _start_again(self, child: Child, now: float) -> None:
+        try:
+            child.process = child.start()
+        except OSError as error:  # its output file can't be made while the disk is full
+            child.again_at = now + child.pause
+            log.error("%s can't be started: %s", child.name, error)
+            return
+        child.again_at, child.started_at = 0.0, now
+        child.restarts += 1
+        log.info("%s started again, pid %d", child.name, child.process.pid)
+
+    def _heal_nats(self) -> None:
+        """A full disk has passed: NATS goes on refusing to write to the streams it hit until it is restarted."""
+        free = shutil.disk_usage(self._home).free
+        if self._status_is_stale or free < FULL:
+            self._was_full = True
+        elif self._was_full and free >= ROOM:
+            self._was_full = False
+            for child in self._children:
+                if child.name == "nats" and child.process is not None:
+                    log.warning("the disk was full and has room again: nats is started anew")
+                    child.process.terminate()
 
     def _ended(self, child: Child, code: int, now: float) -> None:
         if code == EXIT_REFUSES:
@@ -240,10 +267,20 @@ class Supervisor:
             self.clock.now(),
             [child.status() for child in self._children],
         )
+        try:
+            self._save(msgspec.json.encode(status))
+        except OSError as error:  # a full disk must not take down the fleet, nor leave it without a parent
+            if not self._status_is_stale:
+                log.error("run/status.json can't be written: %s", error)
+            self._status_is_stale = True
+        else:
+            self._status_is_stale = False
+
+    def _save(self, status: bytes) -> None:
         path = status_path(self._home)
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".tmp")
-        draft.write_bytes(msgspec.json.encode(status))
+        draft.write_bytes(status)
         draft.replace(path)
 
 

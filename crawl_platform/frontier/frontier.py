@@ -27,10 +27,11 @@ from crawl_platform.frontier.records import (
     shard_range,
     url_key,
 )
-from crawl_platform.frontier.seen import SeenSet
+from crawl_platform.frontier.seen import RecentSet, SeenSet
 from crawl_platform.scheduling.split import SplitCredit, target_share
 from crawl_platform.settings import Frontier as FrontierSettings
 from crawl_platform.settings import Refresh
+from crawl_platform.web.traps import trap_reason
 from crawl_platform.web.url import host_of, origin_of
 
 URGENT = (FASTLANE, FRESHLANE, DEADLINE)
@@ -74,6 +75,8 @@ class Frontier:
         self.hosts: dict[str, HostState] = {}
         self.agenda = Agenda()
         self.seen = SeenSet(settings.bloom_capacity, 200_000, lambda key: kv.get(key) is not None)
+        self.sent = RecentSet(200_000)
+        """Links lately handed to other cells' shards: each is sent once, not from every page that has it."""
         self.split = SplitCredit()
         self.emit_rate = 0.0
         self.known = 0
@@ -93,6 +96,7 @@ class Frontier:
             for key, value in self._shard_scan(b"h", shard):
                 host = key[3:].decode()
                 self.hosts[host] = HostState(host, shard, record := decode(value, HostRecord))
+                self.hosts[host].window_used = self._used(record)
                 self.known += record.known
                 self.fetched += record.fetched
                 self.dead += record.dead
@@ -234,6 +238,10 @@ class Frontier:
         self.split.charge(share)
         return share
 
+    def _used(self, record: HostRecord) -> int:
+        """What a host has used of the window in force, before a restart too."""
+        return record.window_used if self.window and record.window == self.window.window_id else 0
+
     def _refund(self, state: HostState, lease: Lease) -> None:
         if lease.lane != FASTLANE:
             state.window_used = max(state.window_used - 1, 0)
@@ -296,12 +304,14 @@ class Frontier:
         self.robots_redirects.pop(lease.origin, None)
         if target is None or host_of(target) != lease.host or lease.hops >= hop_limit:
             return False
+        if trap_reason(target, self.settings) is not None:
+            return False
         self.robots_redirects[lease.origin] = (target, lease.hops + 1)
         return True
 
     def open_window(self, window: Window, now: float, boot: float) -> None:
-        """Put a schedule window in force; what hosts used of the last one is forgotten."""
+        """Put a schedule window in force; what hosts used of another one is forgotten."""
         self.window = window
         for state in self.hosts.values():
-            state.window_used = 0
+            state.window_used = self._used(state.record)
             self.reschedule(state.host, now, boot)

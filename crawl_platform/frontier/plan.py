@@ -15,6 +15,7 @@ from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.hosts import HostState
 from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult
+from crawl_platform.frontier.ports import over_ports
 from crawl_platform.frontier.records import (
     DISCOVERY,
     DROPPED,
@@ -40,6 +41,10 @@ from crawl_platform.web.traps import trap_reason
 from crawl_platform.web.url import host_of
 
 DAY = 86_400.0
+BY_ROBOTS = "robots"
+ROBOTS_AGAIN = DAY
+"""Seconds after which a URL that robots forbids is looked at again: by then robots.txt is read anew (RFC
+9309 2.4), and a site that forbade everything by mistake is not lost for good."""
 AGE_OF_FULL_VALUE = 3_600.0
 """Seconds in a discovery queue that weigh as much as a value of 1: nothing valuable waits behind
 junk for less than that, and nothing starves."""
@@ -60,6 +65,8 @@ class Plan:
     """Discoveries that belong to shards of other cells."""
     turned_away: dict[str, int] = field(default_factory=dict)
     """Links that did not enter, by reason."""
+    admitted: set[str] = field(default_factory=set)
+    """Hosts that enter the seed with this plan."""
     new_urls: int = 0
     first_fetches: int = 0
     new_dead: int = 0
@@ -79,6 +86,7 @@ class Planner:
         self._series = series
         self._manifest = manifest
         self._records: dict[bytes, UrlRecord] = {}
+        self._foreign: set[str] = set()
         self.plan = Plan()
 
     # results
@@ -138,9 +146,11 @@ class Planner:
                 record.state = GONE
 
     def _queue_again(self, host: str, url: str, record: UrlRecord) -> None:
-        if record.state in (GONE, DROPPED):
+        if record.state == DROPPED and record.reason == BY_ROBOTS:
+            wait, lane = ROBOTS_AGAIN, REFRESH if record.last_success_at else DISCOVERY
+        elif record.state in (GONE, DROPPED):
             return
-        if record.fails:
+        elif record.fails:
             wait = self._frontier.settings.retry_delay * 2 ** min(record.fails - 1, 10)
             lane = REFRESH if record.last_success_at else DISCOVERY
         else:
@@ -155,8 +165,8 @@ class Planner:
         return min(max(DAY / max(rate, 1e-9), refresh.interval_min), refresh.interval_max)
 
     def denied(self, lease: Lease) -> None:
-        """A claimed URL leaves the queue without having been fetched: robots forbids it, or it lies too deep."""
-        reason = "surface_mode" if self._frontier.below_surface(lease) else "robots"
+        """A claimed URL is not fetched: it lies too deep for good, or robots forbids it for now."""
+        reason = "surface_mode" if self._frontier.below_surface(lease) else BY_ROBOTS
         self.page(PageResult(lease, self._now, "refused", reason))
 
     def robots(self, result: RobotsResult, crawl_delay: float) -> None:
@@ -181,18 +191,25 @@ class Planner:
     def _admit_url(self, found: Found) -> str:
         frontier = self._frontier
         host = host_of(found.url)
-        state = frontier.book.state(host)
+        state = self._state(host)
         if state in (HORIZON, EXCLUDED):
             return state
         shard = frontier.book.shard(host)
         if shard not in frontier.shards:
+            if found.url in self._foreign or found.url.encode() in frontier.sent:
+                return "seen"
+            self._foreign.add(found.url)
             self.plan.foreign.setdefault(shard, []).append(found)
             return "foreign"
         key = url_key(shard, host, found.url)
         if key in self._records or key in frontier.seen:
             return "seen"
         record = self._host(host)
-        reason = trap_reason(found.url, frontier.settings) or self._over_budget(record, found)
+        reason = (
+            trap_reason(found.url, frontier.settings)
+            or self._over_budget(record, found)
+            or over_ports(record, found.url)
+        )
         if reason is not None:
             return reason
         entry = UrlRecord(
@@ -225,11 +242,11 @@ class Planner:
         """A host enters the seed, with its known URLs. Returns whether that is news."""
         if self._frontier.book.state(host) == EXCLUDED:
             return False
-        self._frontier.book.set(host, SEED)
+        self.plan.admitted.add(host)
         record = self._host(host)
-        news = not record.admitted
+        news = not record.admitted or record.excluded
         if news:
-            record.admitted, record.trusted = True, trusted
+            record.admitted, record.excluded, record.trusted = True, False, trusted
             record.decision_id, record.since = decision_id, self._now
         for found in urls:
             self.discover(found)
@@ -242,7 +259,7 @@ class Planner:
     def recrawl(self, url: str, request_id: str) -> str:
         """Put a URL of a seed host into the fastlane. Returns queued, horizon or excluded."""
         host = host_of(url)
-        state = self._frontier.book.state(host)
+        state = self._state(host)
         if state != SEED:
             return state
         record = self._load(host, url)
@@ -276,6 +293,9 @@ class Planner:
             record.state = FETCHED if record.last_success_at else QUEUED
 
     # the overlay
+
+    def _state(self, host: str) -> str:
+        return SEED if host in self.plan.admitted else self._frontier.book.state(host)
 
     def _host(self, host: str) -> HostRecord:
         record = self.plan.hosts.get(host)
@@ -318,7 +338,11 @@ class Planner:
     def finish(self) -> Plan:
         """The plan, with the records of the hosts it touched in its batch."""
         book = self._frontier.book
+        window = self._frontier.window
         for host, record in self.plan.hosts.items():
+            state = self._frontier.hosts.get(host)
+            if window is not None and state is not None:
+                record.window, record.window_used = window.window_id, state.window_used
             self.plan.batch.put(host_key(book.shard(host), host), encode(record))
         return self.plan
 
@@ -354,14 +378,16 @@ def absorb(frontier: Frontier, plan: Plan, now: float, boot: float) -> None:
     frontier.known += plan.new_urls
     frontier.fetched += plan.first_fetches
     frontier.dead += plan.new_dead
+    for found in (found for links in plan.foreign.values() for found in links):
+        frontier.sent.add(found.url.encode())
+    for host in plan.admitted:
+        frontier.book.set(host, SEED)
     for lease in plan.released:
         frontier.hosts[lease.host].leased.discard(lease.url)
     for host, record in plan.hosts.items():
         state = frontier.hosts.get(host)
         if state is None:
             state = frontier.hosts[host] = HostState(host, frontier.book.shard(host), record)
-        record.not_before = max(record.not_before, state.record.not_before)
-        record.backoff = state.record.backoff
         state.record = record
     # A released URL may have been queued anew meanwhile, so its host counts although the plan left it alone.
     for host in dict.fromkeys((*plan.hosts, *(lease.host for lease in plan.released))):

@@ -85,6 +85,11 @@ class HostRecord(msgspec.Struct, array_like=True):
     """The exclusion's event row has been written."""
     dead: int = 0
     """Known URLs that were given up, dropped or gone before their first success."""
+    window: str = ""
+    window_used: int = 0
+    """Fetches that the schedule window `window` has been charged with, as of the last commit."""
+    ports: tuple[int, ...] = ()
+    """Ports other than the schemes' own that URLs of the host may name."""
 
 
 class RobotsRecord(msgspec.Struct, array_like=True):

@@ -16,6 +16,24 @@ def _bloom_hash(data: object) -> int:
     return xxhash.xxh3_128_intdigest(data) - 2**127  # type: ignore[arg-type]
 
 
+class RecentSet:
+    """The last `limit` to 2 × `limit` keys, as 64-bit hashes: two generations, the older one dropped whole."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._newer: set[int] = set()
+        self._older: set[int] = set()
+
+    def add(self, key: bytes) -> None:
+        self._newer.add(xxhash.xxh3_64_intdigest(key))
+        if len(self._newer) >= self._limit:
+            self._older, self._newer = self._newer, set()
+
+    def __contains__(self, key: bytes) -> bool:
+        digest = xxhash.xxh3_64_intdigest(key)
+        return digest in self._newer or digest in self._older
+
+
 class SeenSet:
     """`confirm(key)` asks the durable store. Rolls onto a larger filter before the error rate leaves budget."""
 
@@ -24,9 +42,7 @@ class SeenSet:
         self._capacity = capacity
         self._filters = [Bloom(capacity, FALSE_POSITIVES, _bloom_hash)]
         self._counts = [0]
-        self._recent: set[int] = set()
-        self._older: set[int] = set()
-        self._recent_limit = recent
+        self._recent = RecentSet(recent)
         self.confirms = 0
         self.false_positives = 0
 
@@ -37,22 +53,16 @@ class SeenSet:
             self._counts.append(0)
         self._filters[-1].add(key)
         self._counts[-1] += 1
-        self._remember(xxhash.xxh3_64_intdigest(key))
+        self._recent.add(key)
 
     def __contains__(self, key: bytes) -> bool:
-        digest = xxhash.xxh3_64_intdigest(key)
-        if digest in self._recent or digest in self._older:
+        if key in self._recent:
             return True
         if not any(key in bloom for bloom in self._filters):
             return False
         self.confirms += 1
         if self._confirm(key):
-            self._remember(digest)
+            self._recent.add(key)
             return True
         self.false_positives += 1
         return False
-
-    def _remember(self, digest: int) -> None:
-        self._recent.add(digest)
-        if len(self._recent) >= self._recent_limit:
-            self._older, self._recent = self._recent, set()

@@ -147,8 +147,22 @@ def sync_folder(folder: Path) -> None:
 
 
 def missing_files(table_root: Path, files: Iterable[StagedFile]) -> list[StagedFile]:
-    """Those of `files` that aren't under `table_root` with the size they were staged with."""
-    return [file for file in files if _size(table_root / file.path) != file.size]
+    """Those of `files` that aren't staged under `table_root` with the size they were staged with."""
+    return [file for file in files if not _is_staged(file) or _size(table_root / file.path) != file.size]
+
+
+def _is_staged(file: StagedFile) -> bool:
+    """Whether it could have come from `write_parquet`: a forged path leads out of the table, or into its log."""
+    folder, _, name = file.path.rpartition("/")
+    return folder == STAGED and _PLAIN_PATH.fullmatch(name) is not None and _is_json(file.stats)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _size(path: Path) -> int | None:

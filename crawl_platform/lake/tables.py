@@ -250,7 +250,7 @@ REQUESTS = Table(
     (
         _c("request_id", S, "Chosen by the requester; repeated ids are the same request.", True),
         _c("requested_at", TIME, "When it was asked.", True),
-        _c("kind", S, "recrawl, promote or exclude.", True),
+        _c("kind", S, "recrawl, promote, exclude or lift (an exclusion).", True),
         _c("target", S, "A URL, a host or *.domain.", True),
         _c("requested_by", S, "Person or system.", True),
         _c("via", S, "exchange: already published; table: a sensor publishes it.", True),

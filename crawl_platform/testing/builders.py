@@ -81,7 +81,7 @@ class FrontierRig:
         )
         self.frontier.load(*self.times())
         if self.open_robots:
-            for host in self.frontier.hosts:
+            for host in {*self.frontier.hosts, *self.directives}:
                 self.allow_all(host)
 
     def times(self) -> tuple[float, float]:

@@ -9,6 +9,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from crawl_platform.settings import Frontier
+from crawl_platform.web.url import port_of
+
+# Ports of other protocols, to which no browser speaks HTTP (Fetch Standard, "port blocking").
+_BAD_PORTS = frozenset((
+    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
+    110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531,
+    532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060,
+    5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+))  # fmt: skip
 
 # Years that a page about real events may show. Calendars that can be paged for ever leave this range after a
 # few hundred clicks at most; the bounds are wide because a museum or a forecast is no trap.
@@ -40,6 +49,10 @@ def trap_reason(url: str, limits: Frontier) -> str | None:
         if fires(url, limits):
             return name
     return None
+
+
+def _bad_port(url: str, limits: Frontier) -> bool:
+    return port_of(url) in _BAD_PORTS
 
 
 def _too_long(url: str, limits: Frontier) -> bool:
@@ -80,6 +93,7 @@ class Filter(NamedTuple):
 
 FILTERS: tuple[Filter, ...] = (
     Filter("url-too-long", _too_long),
+    Filter("bad-port", _bad_port),
     Filter("too-many-parameters", _too_many_parameters),
     Filter("repeated-segments", _repeats_segments),
     Filter("calendar-run", _calendar_run),

@@ -24,6 +24,7 @@ _PLAIN_QUERY = r"(?:\?[A-Za-z0-9\-._~!$&()*+,;=:@/?%|\[\]]*)?"
 _HTTP = ("http://", "https://")
 
 _serialised = re.compile(rf"https?://{_PLAIN_HOST}(?=/){_PLAIN_PATH}{_PLAIN_QUERY}").fullmatch
+_explicit_port = re.compile(r"https?://[^/?#]*:([0-9]{1,5})/").match
 _plain_host = re.compile(rf"https?://({_PLAIN_HOST})(?:[/?#]|\Z)").match
 _plain_path = re.compile(rf"(?=/)(?!//){_PLAIN_PATH}{_PLAIN_QUERY}").fullmatch
 _plain_leaf = re.compile(
@@ -193,6 +194,12 @@ def host_of(url: str) -> str:
 def origin_of(url: str) -> str:
     """`https://host`, with `:port` unless it is the scheme's default; '' if it is not http(s)."""
     return _parts(url)[1]
+
+
+def port_of(url: str) -> int | None:
+    """The port that the canonical `url` names; None if it is the scheme's default."""
+    port = _explicit_port(url)
+    return int(port[1]) if port else None
 
 
 def _parts(url: str) -> tuple[str, str]:

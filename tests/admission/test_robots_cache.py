@@ -72,12 +72,13 @@ def test_the_crawl_delay_for_us_is_told_and_capped() -> None:
     assert robots.store(ORIGIN, "allow_all", b"", 200.0) == 0.0
 
 
-def test_sitemaps_are_those_of_the_origins_file() -> None:
+def test_the_crawl_delay_is_the_longest_of_the_hosts_origins() -> None:
     robots = cache()
     robots.store(ORIGIN, "rules", RULES, 200.0)
 
-    assert robots.sitemaps(ORIGIN) == ["https://a.test/map.xml"]
-    assert robots.sitemaps("https://b.test") == []
+    assert robots.store("http://a.test", "allow_all", b"", 200.0) == 12.0
+    assert robots.store("http://b.test", "allow_all", b"", 200.0) == 0.0
+    assert robots.store(ORIGIN, "allow_all", b"", 200.0) == 0.0
 
 
 def test_the_cache_is_bounded_and_what_fell_out_is_asked_again() -> None:
@@ -85,5 +86,5 @@ def test_the_cache_is_bounded_and_what_fell_out_is_asked_again() -> None:
     for n in range(5):
         robots.store(f"https://h{n}.test", "allow_all", b"", 200.0)
 
-    assert [f"https://h{n}.test" in robots for n in range(5)] == [False, False, True, True, True]
-    assert robots.verdict("https://h0.test", "https://h0.test/", 100.0)[0] is Verdict.FETCH_FIRST
+    verdicts = [robots.verdict(f"https://h{n}.test", f"https://h{n}.test/", 100.0)[0] for n in range(5)]
+    assert verdicts == [Verdict.FETCH_FIRST] * 2 + [Verdict.ALLOWED] * 3

@@ -252,11 +252,10 @@ class Fleet:
         """A plain message to whoever listens."""
         asyncio.run(self._with_nats(lambda connection: connection.publish(subject, b"")))
 
-    def publish(self, subject: str, message: msgspec.Struct) -> None:
+    def publish(self, subject: str, message: msgspec.Struct | bytes) -> None:
         """A message as anybody with the credentials could send it, past the client's own checks."""
-        asyncio.run(
-            self._with_nats(lambda connection: connection.jetstream().publish(subject, encode(message)))
-        )
+        data = message if isinstance(message, bytes) else encode(message)
+        asyncio.run(self._with_nats(lambda connection: connection.jetstream().publish(subject, data)))
 
     def stream(self, name: str) -> Stream:
         """How many messages a stream holds and has ever held."""

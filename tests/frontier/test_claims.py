@@ -223,19 +223,25 @@ def test_a_verdict_survives_a_restart() -> None:
     assert [lease.url for lease in rig.frontier.denied] in ([], [url("private/1")])
 
 
-def test_a_denied_url_is_dropped_without_a_fetch() -> None:
+def test_a_denied_url_waits_for_the_next_robots_without_a_fetch() -> None:
     rig = FrontierRig(A)
     rig.discover(url("private/1"), url("private/2"), url("public"))
     rig.robots.store("https://a.test", "rules", b"user-agent: *\ndisallow: /private/\n", float("inf"))
 
-    assert rig.claim_page().url == url("public")
+    rig_lease = rig.claim_page()
+    assert rig_lease.url == url("public")
     denied, rig.frontier.denied = rig.frontier.denied, []
     rig.apply(*((lambda planner, lease=lease: planner.denied(lease)) for lease in denied))
 
     for path in ("private/1", "private/2"):
         record = rig.record(A, url(path))
         assert record is not None
-        assert (record.state, record.reason, record.lane, record.last_success_at) == (3, "robots", -1, 0.0)
+        assert (record.state, record.reason, record.last_success_at) == (3, "robots", 0.0)
+    rig.finish(rig_lease, "gone")
+    rig.allow_all(A)
+    assert rig.claim() is None
+    rig.clock.advance(86_400.0)
+    assert rig.claim_page().url in (url("private/1"), url("private/2"))
 
 
 def test_a_site_that_forbids_thousands_of_its_urls_does_not_hold_up_the_others() -> None:

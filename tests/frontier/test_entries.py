@@ -5,6 +5,7 @@ import pytest
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.lease import Found
 from crawl_platform.frontier.plan import Planner
+from crawl_platform.frontier.ports import MAX_PORTS
 from crawl_platform.frontier.records import (
     DISCOVERY,
     DROPPED,
@@ -33,6 +34,17 @@ def test_a_new_url_is_queued_for_discovery_and_counted() -> None:
         1,
     )
     assert (plan.new_urls, rig.frontier.known, rig.frontier.hosts[A].record.queued) == (1, 1, 1)
+
+
+def test_a_host_has_so_many_ports_and_no_more() -> None:
+    rig = FrontierRig(A)
+    ports = range(8000, 8000 + MAX_PORTS)
+
+    rig.discover(*(f"http://{A}:{port}/" for port in ports))
+    more = rig.discover(f"http://{A}:9000/", f"http://{A}:{ports[0]}/more", f"http://{A}/")
+
+    assert rig.frontier.hosts[A].record.ports == tuple(ports)
+    assert (more.new_urls, more.turned_away) == (2, {"too_many_ports": 1})
 
 
 def test_a_url_enters_once_within_an_epoch_after_it_and_after_a_restart() -> None:

@@ -37,6 +37,7 @@ def _values(type_: type[msgspec.Struct]) -> st.SearchStrategy[Record]:
         bool: st.booleans(),
         str: st.text(max_size=30),
         bytes: st.binary(max_size=30),
+        tuple[int, ...]: st.lists(U64, max_size=3).map(tuple),
     }
     return st.builds(type_, **{f.name: kinds[f.type] for f in msgspec.structs.fields(type_)})  # type: ignore[arg-type,return-value]
 

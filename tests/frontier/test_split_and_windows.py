@@ -150,3 +150,21 @@ def test_an_urgent_entry_that_ripens_later_does_not_wait_for_the_spent_windows_e
 
     assert lease.url == url("2")
     assert rig.clock.now() - begun == pytest.approx(60, abs=1.1)
+
+
+def test_a_restart_does_not_give_a_host_its_allotment_again() -> None:
+    rig = FrontierRig(A)
+    rig.discover(*(url(str(n)) for n in range(6)))
+    window = Window("w1", rig.clock.now() + 3600, {A: 3})
+    rig.frontier.open_window(window, *rig.times())
+    for _ in range(2):
+        rig.clock.advance(5)
+        rig.finish(rig.claim_page())
+
+    rig.restart()
+    rig.frontier.open_window(window, *rig.times())
+    rig.clock.advance(5)
+
+    rig.finish(rig.claim_page())
+    rig.clock.advance(5)
+    assert rig.claim() is None

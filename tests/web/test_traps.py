@@ -7,6 +7,9 @@ from crawl_platform.web.traps import FILTERS, trap_reason
 LIMITS = Frontier()
 TRAPS = {
     "http://a.example/" + "x" * 2_100: "url-too-long",
+    "http://a.example:25/": "bad-port",
+    "https://[2001:db8::1]:6667/x": "bad-port",
+    "http://a.example:0/": "bad-port",
     "http://a.example/list?a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8&i=9": "too-many-parameters",
     "http://a.example/a/b/a/b/a/b/a/b/": "repeated-segments",
     "http://a.example/img/img/img/img/x.png": "repeated-segments",
@@ -18,6 +21,8 @@ TRAPS = {
 }
 PAGES = [
     "http://a.example/",
+    "http://a.example:8080/x:25/",
+    "http://[2001:db8::25]/",
     "http://a.example/" + "x" * 2_000,
     "http://a.example/list?a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8",
     "http://a.example/a/b/a/b/a/b/",
