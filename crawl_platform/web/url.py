@@ -123,7 +123,7 @@ def _escape(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     Rule("fragment", _substitute(r"#.*\Z")),
     Rule("user-info", _substitute(r"(?<=\A)(https?://)[^/?#]*@", r"\1")),
-    Rule("host-dot", _substitute(r"\A(https?://[^/:?#]*[^/:?#.])\.+(?=[:/?#])", r"\1")),
+    Rule("host-dot", _substitute(r"\A(https?://[^/:?#]*[^/:?#.])\.(?=[:/?#])", r"\1")),
     Rule("escapes", _substitute(r"%([0-9a-f]{2})", _escape)),
     Rule("path-session", _substitute(rf";(?:{_SESSION}|sid)=[^/?#;]*")),
     Rule("path-session-segment", _substitute(r"/\([a-z]\([0-9a-z]{20,}\)\)(?=/)")),

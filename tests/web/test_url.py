@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crawl_platform.web import url as urls
@@ -96,6 +96,7 @@ def test_a_base_answers_like_resolve(href: str, base: str) -> None:
 
 
 @given(WILD_URLS)
+@example("http://1.2.3../")  # without both dots it would be an IPv4 address
 def test_canonical_urls_keep_their_host(url: str) -> None:
     canonical = canonicalize(url)
 
