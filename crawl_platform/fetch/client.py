@@ -9,17 +9,22 @@ import errno
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from socket import AF_INET, AF_INET6, AddressFamily
+from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from crawl_platform.clock import Clock
 from crawl_platform.errors import PlatformError, SiteError
 from crawl_platform.fetch.inflate import ACCEPTED, inflate
+from crawl_platform.fetch.metered import HEADS, OVERHEAD, Metered
 from crawl_platform.fetch.outcome import REDIRECTS, Outcome, of_status
 from crawl_platform.settings import Fetch
+from crawl_platform.web.robots import MAX_BYTES
 
 CHUNK = 65_536
 OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -64,7 +69,13 @@ class _Pins(AbstractResolver):
 
 
 class _Connections(aiohttp.TCPConnector):
-    """aiohttp keeps connections by name; ours also have to end with the name's address."""
+    """aiohttp keeps connections by name; ours also have to end with the name's address, and are metered."""
+
+    def __init__(self, settings: Fetch, **options: Any) -> None:
+        super().__init__(**options)
+        body = OVERHEAD * max(settings.body_cap, MAX_BYTES)
+        make: Callable[..., ResponseHandler] = Metered
+        self._factory = partial(make, HEADS * settings.header_cap, body, loop=self._loop)
 
     def drop(self, host: str) -> None:
         """Close the idle connections of `host` (it has no other: one request in flight)."""
@@ -89,6 +100,7 @@ class HttpClient:
         trace = aiohttp.TraceConfig()
         trace.on_request_headers_sent.append(_before_write)
         self._connections = _Connections(
+            settings,
             resolver=self._pins,
             use_dns_cache=False,
             limit=0,
