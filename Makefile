@@ -5,12 +5,13 @@ STAMP := $(VENV)/.setup-done
 BIN := $(VENV)/bin
 FOR ?=
 WEB_SEED ?= 1
+PORT ?= 3000
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up test test-long check bench lock clean
 
 help:
-	@echo "make demo [FOR=seconds] [WEB_SEED=n]   crawl a synthetic web, with Dagster on http://127.0.0.1:3000"
+	@echo "make demo [FOR=seconds] [WEB_SEED=n] [PORT=n]   crawl a synthetic web, with Dagster on http://127.0.0.1:3000"
 	@echo "make test                              checks and tests (what CI runs)"
 	@echo "make up                                crawl the real web: see 'crawl up --help' for its options"
 	@echo "make setup | check | test-long | bench | lock | clean"
@@ -25,7 +26,7 @@ $(STAMP): requirements.lock pyproject.toml
 	touch $@
 
 demo: setup
-	$(BIN)/crawl demo --web-seed $(WEB_SEED) $(if $(FOR),--for $(FOR),)
+	$(BIN)/crawl demo --web-seed $(WEB_SEED) --port $(PORT) $(if $(FOR),--for $(FOR),)
 
 up: setup
 	@$(BIN)/crawl up $(ARGS)

@@ -168,9 +168,11 @@ def _requested(
     row: Mapping[str, Any], candidate: Candidate | None, rules: Rules, evidence: _Evidence
 ) -> Promotion:
     host = row["target"]
-    place = (
-        f"; rank {candidate.position} among horizon hosts" if candidate else "; not linked from the seed yet"
-    )
+    supporters = evidence.supporters(host)
+    if candidate is not None:
+        place = f"; rank {candidate.position} among horizon hosts"
+    else:
+        place = "; not ranked yet" if supporters else "; not linked from the seed yet"
     reason = f"asked for by {row['requested_by']}: {row['reason'] or 'no reason given'}{place}"
     return Promotion(
         row["request_id"],
@@ -180,7 +182,7 @@ def _requested(
         reason,
         True,
         candidate,
-        evidence.supporters(host),
+        supporters,
         evidence.urls(host),
         rules,
     )

@@ -35,6 +35,8 @@ class RobotsCache:
         self._origins: OrderedDict[str, OriginRules] = OrderedDict()
         self._delays: dict[str, dict[str, float]] = {}
         """Host → origin → crawl-delay, where there is one."""
+        self._reachable: dict[str, set[str]] = {}
+        """Host → origins whose robots.txt could be had."""
 
     def store(self, origin: str, rule: str, body: bytes, expires_at: float) -> float:
         """Remember an answer; returns the crawl-delay of the *host* (capped; 0 if none): the longest that any of
@@ -44,7 +46,20 @@ class RobotsCache:
         self._origins.move_to_end(origin)
         if len(self._origins) > self._size:
             self._origins.popitem(last=False)
+        self._note_reachable(origin, rule != "disallow_all")
         return self._host_delay(origin, robots.crawl_delay(self._agent) or 0.0)
+
+    def reachable(self, host: str) -> bool:
+        """Whether some origin of `host` has answered: then another that doesn't (a wrong port, say) is that
+        origin's trouble, not the host's."""
+        return host in self._reachable
+
+    def _note_reachable(self, origin: str, reachable: bool) -> None:
+        host = host_of(origin)
+        origins = self._reachable.setdefault(host, set())
+        origins.add(origin) if reachable else origins.discard(origin)
+        if not origins:
+            del self._reachable[host]
 
     def _host_delay(self, origin: str, delay: float) -> float:
         host = host_of(origin)

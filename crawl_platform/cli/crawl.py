@@ -10,6 +10,8 @@ from crawl_platform.fleet.supervisor import is_running
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Settings
 
+DEMO_HOME = Path(".crawl/demo")
+
 
 @dataclass(frozen=True)
 class Crawl:
@@ -20,9 +22,10 @@ class Crawl:
         """The crawl at `home`. Raises `ConfigurationError` if there is none."""
         crawl = Crawl(settings_module.load(home))
         if not crawl.lake.exists():
+            demo = f" (a demo's is at {DEMO_HOME})" if (DEMO_HOME / "lake").exists() else ""
             raise ConfigurationError(
                 f"there is no crawl at {home}: start one with `crawl up --seeds FILE --contact MAIL --home {home}`, "
-                "or name another folder with --home"
+                f"or name another folder with --home{demo}"
             )
         return crawl
 

@@ -5,7 +5,6 @@ says when each step of the loop has really been seen there. At the end it reads 
 """
 
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -19,15 +18,18 @@ from typing import Any
 import click
 
 from crawl_platform import settings as settings_module
-from crawl_platform.cli.crawl import Crawl
+from crawl_platform.cli.crawl import DEMO_HOME, Crawl
+from crawl_platform.cli.output import versions_text
 from crawl_platform.cli.run import (
     companions,
     interruptible,
+    require_free,
     start_supervisor,
     stop_supervisor,
     wait_until_running,
 )
 from crawl_platform.errors import ConfigurationError, ExchangeError
+from crawl_platform.fleet.supervisor import is_running
 from crawl_platform.settings import Commit, Fetch, Identity, Orchestration, Politeness, Refresh, Settings
 from crawl_platform.simulation.log import Entry
 from crawl_platform.simulation.running import Ready, launch
@@ -54,7 +56,7 @@ FASTLANE_PROMISE = 5.0
 @click.option(
     "--home",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path(".crawl/demo"),
+    default=DEMO_HOME,
     show_default=True,
     help="Folder of the demo; emptied at the start.",
 )
@@ -66,11 +68,14 @@ def demo(web_seed: int, seconds: float | None, port: int, home: Path) -> None:
     Ctrl-C; nothing leaves the loopback interface.
     """
     interruptible()
+    if is_running(home.resolve()):
+        raise ConfigurationError(f"a demo is running at {home}: stop it, or name another folder with --home")
+    require_free(port)
     _empty(home)
-    _require_free(port)
     web_log = home / "web.jsonl"
     arguments = ("synthetic", "--seed", str(web_seed))
-    click.echo(f"starting a synthetic web (--web-seed {web_seed}), a fleet and Dagster …")
+    click.echo(f"starting a synthetic web (--web-seed {web_seed}), a fleet and Dagster in {home} …")
+    click.echo(f"meanwhile, elsewhere: .venv/bin/crawl top --home {home}")
     with launch(arguments, web_log, ca_file=home / "web-ca.pem") as web:
         settings = _settings(home, web.ready, port)
         settings_module.save(settings)
@@ -96,15 +101,6 @@ def _empty(home: Path) -> None:
         shutil.rmtree(home)
     home.mkdir(parents=True, exist_ok=True)
     (home / MARKER).touch()
-
-
-def _require_free(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise ConfigurationError(f"port {port} is in use: choose another with --port") from error
 
 
 def _settings(home: Path, web: Ready, port: int) -> Settings:
@@ -227,7 +223,7 @@ class Show:
         return (
             f"Dagster has promoted {row['host']}: {row['reason']}\n"
             f"         trust {row['trust']:.2e}, spam mass {row['spam_mass']:.2f}, decision {row['decision_id'][:12]} "
-            f"from table versions {dict(row['input_versions'])}"
+            f"from {versions_text(row['input_versions'])}"
         )
 
     def _promoted_page(self) -> str | None:
@@ -288,7 +284,11 @@ class Show:
             if name not in self.seen:
                 self.say(f"NOT seen: {name}")
         if self.fastlane:
-            self.say(f"fastlane latencies: {', '.join(f'{took:.1f}' for took in self.fastlane)} s")
+            took = sorted(self.fastlane)
+            middle, worst = took[len(took) // 2], took[-1]
+            self.say(
+                f"fastlane: {len(took)} recrawls, median {middle:.1f} s, slowest {worst:.1f} s until in the lake"
+            )
         home = self.settings.root
         shown = home.relative_to(Path.cwd()) if home.is_relative_to(Path.cwd()) else home
         click.echo(

@@ -30,7 +30,7 @@ from crawl_platform.frontier.records import (
 )
 from crawl_platform.frontier.rocks import RocksKV
 from crawl_platform.web import url as urls
-from crawl_platform.web.host import shard_of
+from crawl_platform.web.host import is_hostname, shard_of
 from crawl_platform.web.traps import trap_reason
 
 
@@ -61,7 +61,7 @@ def explain(url: str, as_json: bool, home: Path) -> None:
 
 def explain_url(crawl: Crawl, url: str) -> dict[str, Any]:
     """All facts as one JSON-able dict. Raises `ConfigurationError` if `url` can't be crawled at all."""
-    canonical = urls.canonicalize(url)
+    canonical = urls.canonicalize(_root_of(crawl, url) if is_hostname(url) else url)
     if canonical is None:
         raise ConfigurationError(f"not a URL that can be crawled: {url!r} (http or https, with a host)")
     host = urls.host_of(canonical)
@@ -76,9 +76,23 @@ def explain_url(crawl: Crawl, url: str) -> dict[str, Any]:
         "robots": _robots_facts(crawl, canonical, found.robots, now),
         "state": None if found.url is None else _url_facts(found.url),
         "window": _window_facts(crawl, host, now),
+        "decision": _decision(crawl, host),
         "last_fetches": _fetches(crawl, canonical),
+        "robots_fetches": _fetches(crawl, urls.origin_of(canonical) + "/robots.txt")[:1],
         "linked_by": _linkers(crawl, canonical),
     }
+
+
+def _root_of(crawl: Crawl, host: str) -> str:
+    """The first page of a host that was named without a scheme, as the crawl knows it."""
+    found = crawl.lake.query(
+        "SELECT url FROM fetches WHERE host = $1 AND kind = 'page' ORDER BY depth, started_at LIMIT 1", [host]
+    )
+    linked = crawl.lake.query(
+        "SELECT dst_url FROM links WHERE dst_host = $1 GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1", [host]
+    )
+    known: list[str] = [*found.column(0).to_pylist(), *linked.column(0).to_pylist()]
+    return known[0] if known else f"https://{host}/"
 
 
 def _live(crawl: Crawl, shard: int, host: str, url: str) -> Found:
@@ -101,7 +115,13 @@ def _live(crawl: Crawl, shard: int, host: str, url: str) -> Found:
 def _host_facts(crawl: Crawl, host: str, shard: int, found: Found, now: float) -> dict[str, Any]:
     policies = crawl.fleet.hosts() if is_running(crawl.home) else {}
     policy = policy_for(policies, host)
-    state = policy.state if policy is not None else "seed" if found.host is not None else "horizon"
+    if policy is not None:
+        state = policy.state
+    elif found.host is not None:
+        state = "seed"
+    else:
+        seen = crawl.lake.query("SELECT 1 FROM links WHERE dst_host = $1 LIMIT 1", [host]).num_rows
+        state = "horizon" if seen else "unknown"
     facts: dict[str, Any] = {"name": host, "shard": shard, "cell": found.cell or None, "state": state}
     if policy is not None:
         facts |= {"trusted": policy.trusted, "reason": policy.reason, "since": as_datetime(policy.since)}
@@ -170,6 +190,16 @@ def _fetches(crawl: Crawl, url: str) -> list[dict[str, Any]]:
     return found
 
 
+def _decision(crawl: Crawl, host: str) -> dict[str, Any] | None:
+    """The last decision about the host: promoted, or held and why."""
+    found: list[dict[str, Any]] = crawl.lake.query(
+        "SELECT decided_at, verdict, reason, decision_id FROM decisions WHERE subject = $1 AND kind <> 'schedule' "
+        "ORDER BY decided_at DESC LIMIT 1",
+        [host],
+    ).to_pylist()
+    return found[0] if found else None
+
+
 def _linkers(crawl: Crawl, url: str) -> list[str]:
     found = crawl.lake.query(
         "SELECT DISTINCT src_url FROM links_now WHERE dst_url = $1 ORDER BY 1 LIMIT 5", [url]
@@ -193,7 +223,14 @@ def in_words(facts: dict[str, Any]) -> list[str]:
             f"          {show(host['known_urls'])} URLs known, {show(host['fetched'])} fetched, "
             f"at least {show(host['delay'])} s between requests"
         )
+    if facts["decision"] is not None:
+        decision = facts["decision"]
+        lines.append(f"          {show(decision['decided_at'])} {decision['verdict']}: {decision['reason']}")
     lines.append(f"  robots: {robots['verdict']}" + (f", {robots['detail']}" if "detail" in robots else ""))
+    lines += [
+        f"          {show(f['started_at'])} robots.txt: {f['outcome']} ({show(f['status'])})"
+        for f in facts["robots_fetches"]
+    ]
     if state is not None:
         reason = f" ({state['reason']})" if state["reason"] else ""
         lines.append(
@@ -202,7 +239,7 @@ def in_words(facts: dict[str, Any]) -> list[str]:
         )
     lines += [
         f"  fetch:  {show(f['started_at'])} {f['lane']}: {f['outcome']} ({show(f['status'])}), "
-        f"{show(f['duration_ms'])} ms"
+        f"{f['duration_ms'] or 0:.0f} ms"
         for f in facts["last_fetches"]
     ]
     if facts["linked_by"]:
@@ -212,8 +249,12 @@ def in_words(facts: dict[str, Any]) -> list[str]:
 
 def _next(facts: dict[str, Any]) -> str:
     host, state, window = facts["host"], facts["state"], facts["window"]
+    if host["state"] == "unknown":
+        return "nothing: no page that was fetched links to its host"
     if host["state"] == "horizon":
-        return "nothing: its host is on the horizon and is only fetched once promoted"
+        held = facts["decision"]
+        why = f"; {held['verdict']} at the last decision: {held['reason']}" if held else ""
+        return f"nothing: its host is on the horizon and is only fetched once promoted{why}"
     if host["state"] == "excluded":
         return "nothing: its host is excluded"
     if facts["robots"]["verdict"] == "denied":
@@ -239,4 +280,12 @@ def _next(facts: dict[str, Any]) -> str:
 
 def _when(due: datetime) -> str:
     ahead = due.timestamp() - SystemClock().now()
-    return f"due in {ahead:,.0f} s" if ahead > 1 else "due now, as soon as it is its host's turn"
+    return f"due in {_span(ahead)}" if ahead > 1 else "due now, as soon as it is its host's turn"
+
+
+def _span(seconds: float) -> str:
+    """A length of time in its largest fitting unit."""
+    for unit, length in (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,5 +1,6 @@
 """How commands print: JSON for programs, a table or sentences for people."""
 
+import shutil
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+PIPE_WIDTH = 10_000
 Rows = Sequence[dict[str, Any]]
 
 
@@ -20,6 +22,11 @@ def json_option(command: Any) -> Any:
 def print_json(value: Any) -> None:
     """Times in ISO 8601 (UTC), as `crawl sql --json` prints them."""
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def wide_console() -> Console:
+    """As wide as the terminal (or COLUMNS); into a pipe nothing is folded, so that lines can be searched."""
+    return Console(width=shutil.get_terminal_size((PIPE_WIDTH, 24)).columns)
 
 
 def print_rows(rows: Rows, columns: dict[str, str], empty: str) -> None:
@@ -33,7 +40,16 @@ def print_rows(rows: Rows, columns: dict[str, str], empty: str) -> None:
         table.add_column(heading, justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(show(row.get(key))) for key in columns))
-    Console().print(table)
+    wide_console().print(table)
+
+
+def versions_text(versions: Any) -> str:
+    """Input versions of a decision: `links 16, fetches 18`."""
+    return ", ".join(f"{table} {version}" for table, version in dict(versions).items())
+
+
+def count_text(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def show(value: Any) -> str:

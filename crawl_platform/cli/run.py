@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import msgspec
 from crawl_platform import settings as settings_module
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
+from crawl_platform.cli.output import count_text
 from crawl_platform.errors import ConfigurationError, PlatformError
 from crawl_platform.fleet.natsserver import die_with_parent
 from crawl_platform.fleet.supervisor import Companion, FleetStatus, is_running, read_status
@@ -67,13 +69,15 @@ def up(
         )
     if is_running(settings.root):
         raise ConfigurationError(f"a fleet is already running at {home}: `crawl down --home {home}` stops it")
+    if dagster:
+        require_free(settings.orchestration.port)
     settings_module.save(settings)
     interruptible()
     process = start_supervisor(settings, companions(settings) if dagster else [], outlives_us=detach)
     wait_until_running(settings, process)
     if urls:
         count = Crawl(settings).fleet.seed(urls)
-        click.echo(f"{count} seed hosts handed to the fleet")
+        click.echo(f"{count_text(count, 'seed host')} handed to the fleet")
     _say_running(settings, dagster)
     if not detach:
         follow(settings, process)
@@ -132,6 +136,16 @@ def companions(settings: Settings) -> list[Companion]:
     """Dagster, to run beside the fleet."""
     command, env = dagster_command(settings, settings.orchestration.port)
     return [Companion("dagster", command, env)]
+
+
+def require_free(port: int) -> None:
+    """Raise `ConfigurationError` if something listens on 127.0.0.1:`port` already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ConfigurationError(f"port {port} is in use: choose another with --port") from error
 
 
 def interruptible() -> None:
@@ -201,10 +215,14 @@ def _say_running(settings: Settings, dagster: bool) -> None:
 def follow(settings: Settings, process: subprocess.Popen[bytes]) -> None:
     """Print progress until Ctrl-C, then stop the fleet."""
     click.echo("Ctrl-C stops it")
+    said = ""
     try:
         while process.poll() is None:
             time.sleep(PROGRESS_EVERY)
-            click.echo(_progress(settings))
+            line = _progress(settings)
+            if line != said:
+                click.echo(line)
+            said = line
         raise PlatformError(f"the fleet has ended: {_last_line(settings.root / 'logs' / 'supervisor.log')}")
     except KeyboardInterrupt:
         click.echo("stopping …")

@@ -44,8 +44,11 @@ class Shell:
                 self._write("")
                 pending = ""
                 continue
-            if not pending and line.strip() in (".exit", ".quit"):
+            word = line.strip().rstrip(";").lower()
+            if not pending and word in (".exit", ".quit", "exit", "quit"):
                 return
+            if word in ("help", "?"):
+                line, pending = ".help", ""
             pending = self._take(pending, line)
 
     def _take(self, pending: str, line: str) -> str:

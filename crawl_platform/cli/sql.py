@@ -15,6 +15,7 @@ from rich.text import Text
 
 from crawl_platform import settings
 from crawl_platform.cli.options import home_option
+from crawl_platform.cli.output import wide_console
 from crawl_platform.cli.rows import BATCH_ROWS, print_table, write_csv, write_json
 from crawl_platform.cli.shell import Shell
 from crawl_platform.errors import ConfigurationError, PlatformError, QueryError
@@ -53,7 +54,7 @@ def sql_command(
         if install:
             _install(lake, crawl.root)
         elif tables:
-            print_tables(Console())
+            print_tables(format_ or "table")
         elif query is None and sys.stdin.isatty():
             _interactive(lake, at, crawl.root, format_ or "table")
         else:
@@ -107,7 +108,7 @@ class Session:
         elif self._format == "csv":
             write_csv(result, sys.stdout)
         else:
-            print_table(result, Console(), TERMINAL_ROWS)
+            print_table(result, wide_console(), TERMINAL_ROWS)
 
 
 @contextlib.contextmanager
@@ -118,8 +119,14 @@ def _query_errors(sql: str) -> Iterator[None]:
         raise QueryError(explain_error(error)) from error
 
 
-def print_tables(console: Console) -> None:
+def print_tables(format_: Format = "table") -> None:
     """What can be queried, and what a row is."""
+    if format_ != "table":
+        listed = pa.Table.from_pylist([{"name": name, "row": row} for name, row, _ in described()])
+        write = write_json if format_ == "json" else write_csv
+        write(listed.to_reader(), sys.stdout)
+        return
+    console = Console()
     grid = RichTable(header_style="bold")
     grid.add_column("name", no_wrap=True)
     grid.add_column("one row is")
@@ -146,7 +153,7 @@ def _interactive(lake: Lake, at: int | None, home: Path, format_: Format) -> Non
     with Session(lake, at, format_) as session, _line_editing(home / HISTORY_NAME):
         console.print(f"{_standing(lake, at)} Read-only; .help for help.", highlight=False)
         commands = {
-            ".tables": lambda _: print_tables(console),
+            ".tables": lambda _: print_tables(),
             ".schema": lambda name: print_schema(name, console),
             ".refresh": lambda _: _refresh(session, lake, console),
         }

@@ -59,6 +59,7 @@ def _report(crawl: Crawl) -> dict[str, Any]:
     return {
         "home": str(crawl.home),
         "state": _state(fleet, running),
+        "paused": running and crawl.fleet.paused(),
         "well": well,
         "processes": [
             {"name": c.name, "pid": c.pid, "state": c.state, "restarts": c.restarts, "detail": c.detail}
@@ -92,7 +93,8 @@ def _beats(crawl: Crawl) -> list[Heartbeat]:
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    click.echo(f"{report['home']}: {report['state']}")
+    paused = ", PAUSED: no pages are claimed (`crawl resume` goes on)" if report["paused"] else ""
+    click.echo(f"{report['home']}: {report['state']}{paused}")
     if report["state"] == "died":
         click.echo("  the fleet ended without being stopped: `crawl up` goes on where it was")
     columns = {"name": "process", "state": "state", "pid": "pid", "restarts": "restarts", "detail": ""}

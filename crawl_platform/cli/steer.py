@@ -6,14 +6,14 @@ Each request is a row of `requests` (who asked, when, why) and takes effect thro
 import getpass
 import uuid
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 import pyarrow as pa
 
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
-from crawl_platform.cli.output import json_option, print_json, print_rows
+from crawl_platform.cli.output import count_text, json_option, print_json, print_rows, versions_text
 from crawl_platform.clock import SystemClock, as_datetime
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.client import policy_for
@@ -60,7 +60,9 @@ def seed(urls: tuple[str, ...], file: TextIO | None, as_json: bool, home: Path) 
     wanted = [*urls, *(line for line in lines if line)]
     if wanted:
         count = crawl.fleet.seed(wanted, reason="crawl seed")
-        print_json({"hosts": count}) if as_json else click.echo(f"{count} hosts are in the seed")
+        print_json({"hosts": count}) if as_json else click.echo(
+            f"{count_text(count, 'host')} added to the seed"
+        )
         return
     policies = sorted(crawl.fleet.hosts().values(), key=lambda p: (p.state, not p.trusted, p.name))
     rows = [
@@ -196,7 +198,13 @@ def promotions(why: str | None, as_json: bool, home: Path) -> None:
         f"SELECT * EXCLUDE (date, urls), len(urls) AS urls FROM promotions {where} ORDER BY decided_at DESC",
         [why] if why else [],
     ).to_pylist()
-    if as_json:
+    by_hand = _promoted_by_hand(crawl, why) if why and not rows else []
+    if by_hand:
+        print_json(by_hand) if as_json else click.echo(
+            f"{why} was promoted at {by_hand[0]['happened_at']:%Y-%m-%d %H:%M:%S} at an operator's word: "
+            f"{by_hand[0]['detail']} (no ranking was asked)"
+        )
+    elif as_json:
         print_json([{**row, "input_versions": dict(row["input_versions"])} for row in rows])
     elif why and rows:
         for row in rows:
@@ -204,7 +212,7 @@ def promotions(why: str | None, as_json: bool, home: Path) -> None:
                 f"{row['host']} was promoted at {row['decided_at']:%Y-%m-%d %H:%M:%S}: {row['reason']}"
             )
             click.echo(f"  linked by: {', '.join(row['supporters'] or [])}")
-            click.echo(f"  decision {row['decision_id']} from table versions {dict(row['input_versions'])}")
+            click.echo(f"  decision {row['decision_id']} from {versions_text(row['input_versions'])}")
     else:
         columns = {
             "decided_at": "decided",
@@ -216,6 +224,15 @@ def promotions(why: str | None, as_json: bool, home: Path) -> None:
         for row in rows:
             row["linked_by"] = "a customer's request" if row["requested"] else _some(row["supporters"] or [])
         print_rows(rows, columns, f"{why} was not promoted" if why else "nothing has been promoted yet")
+
+
+def _promoted_by_hand(crawl: Crawl, host: str) -> list[dict[str, Any]]:
+    """`crawl promote --now`: an event in the host's life, without a decision of Dagster's."""
+    found: list[dict[str, Any]] = crawl.lake.query(
+        "SELECT host, happened_at, detail, decision_id FROM hosts WHERE host = $1 AND event = 'promoted'",
+        [host],
+    ).to_pylist()
+    return found
 
 
 def _some(hosts: list[str]) -> str:

@@ -146,6 +146,15 @@ class FleetClient:
         """Stop or resume claiming in every cell."""
         return self._run(lambda exchange: exchange.put("directives", "pause", b"1" if paused else b"0"))
 
+    def paused(self) -> bool:
+        """Whether a pause is in force."""
+
+        async def work(exchange: Exchange) -> bool:
+            entry = await exchange.get("directives", "pause")
+            return entry is not None and entry[0] == b"1"
+
+        return self._run(work)
+
     def hosts(self) -> dict[str, HostPolicy]:
         """Every host directive by name."""
         return self._run(self._policies)

@@ -145,6 +145,8 @@ class Worker:
         if state is None:
             return
         record = state.record
+        if self._origins_own_trouble(lease, response):
+            return
         if response.outcome in BACKS_OFF:
             asked = retry_after(response.header("retry-after"), now)
             news = not record.backoff
@@ -160,6 +162,12 @@ class Worker:
             record.backoff = (
                 record.backoff / 2 if record.backoff > p.settings.politeness.backoff_first else 0.0
             )
+
+    def _origins_own_trouble(self, lease: Lease | RobotsLease, response: Response) -> bool:
+        """Nobody listens at this origin, but the host answers at another: a wrong port is no reason to
+        leave the whole host alone."""
+        nobody = response.outcome in (Outcome.CONNECT_REFUSED, Outcome.CONNECT_TIMEOUT, Outcome.TLS_FAILURE)
+        return nobody and isinstance(lease, RobotsLease) and self._p.frontier.robots.reachable(lease.host)
 
     def _tell(self, state: HostState, event: str, **facts: object) -> None:
         """An event row of a host, with the epoch that its request belongs to."""

@@ -170,13 +170,13 @@ class Frontier:
             if verdict is Verdict.FETCH_FIRST:
                 target, hops = self.robots_redirects.get(origin, (origin + "/robots.txt", 0))
                 return RobotsLease(origin, state.host, state.shard, target, hops)
-            if verdict is Verdict.UNREACHABLE:
+            if verdict is Verdict.UNREACHABLE and not self.robots.reachable(state.host):
                 self.agenda.put(state.host, boot + max(retry_at - now, 0.001))
                 return None
             record = self._record(state, url)
             state.leased.add(url)
             lease = Lease(url, state.host, state.shard, lane, record)
-            if verdict is Verdict.DENIED or self.below_surface(lease):
+            if verdict is not Verdict.ALLOWED or self.below_surface(lease):
                 self.denied.append(lease)
                 continue
             return replace(lease, share=self._charge(state, lane, both))

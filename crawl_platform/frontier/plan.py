@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from crawl_platform.admission.hosts import EXCLUDED, HORIZON, SEED
+from crawl_platform.admission.robots import Verdict
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.hosts import HostState
 from crawl_platform.frontier.kv import Batch
@@ -38,13 +39,13 @@ from crawl_platform.frontier.records import (
 )
 from crawl_platform.scheduling.change_rate import Gamma, observe
 from crawl_platform.web.traps import trap_reason
-from crawl_platform.web.url import host_of
+from crawl_platform.web.url import host_of, origin_of
 
 DAY = 86_400.0
-BY_ROBOTS = "robots"
-ROBOTS_AGAIN = DAY
-"""Seconds after which a URL that robots forbids is looked at again: by then robots.txt is read anew (RFC
-9309 2.4), and a site that forbade everything by mistake is not lost for good."""
+BY_ROBOTS, ORIGIN_UNREACHABLE = "robots", "origin_unreachable"
+LOOKED_AT_AGAIN = {BY_ROBOTS: DAY, ORIGIN_UNREACHABLE: DAY / 24}
+"""Seconds after which a URL that was turned away at its claim is looked at again. By then robots.txt is read
+anew (RFC 9309 2.4): a site that forbade everything by mistake is not lost for good."""
 AGE_OF_FULL_VALUE = 3_600.0
 """Seconds in a discovery queue that weigh as much as a value of 1: nothing valuable waits behind
 junk for less than that, and nothing starves."""
@@ -146,8 +147,8 @@ class Planner:
                 record.state = GONE
 
     def _queue_again(self, host: str, url: str, record: UrlRecord) -> None:
-        if record.state == DROPPED and record.reason == BY_ROBOTS:
-            wait, lane = ROBOTS_AGAIN, REFRESH if record.last_success_at else DISCOVERY
+        if record.state == DROPPED and record.reason in LOOKED_AT_AGAIN:
+            wait, lane = LOOKED_AT_AGAIN[record.reason], REFRESH if record.last_success_at else DISCOVERY
         elif record.state in (GONE, DROPPED):
             return
         elif record.fails:
@@ -167,6 +168,9 @@ class Planner:
     def denied(self, lease: Lease) -> None:
         """A claimed URL is not fetched: it lies too deep for good, or robots forbids it for now."""
         reason = "surface_mode" if self._frontier.below_surface(lease) else BY_ROBOTS
+        verdict, _ = self._frontier.robots.verdict(origin_of(lease.url), lease.url, self._now)
+        if verdict is Verdict.UNREACHABLE:
+            reason = ORIGIN_UNREACHABLE
         self.page(PageResult(lease, self._now, "refused", reason))
 
     def robots(self, result: RobotsResult, crawl_delay: float) -> None:

@@ -116,12 +116,13 @@ def test_status_of_a_stopped_crawl_is_bad_news_with_an_exit_status(still_crawl: 
     assert json.loads(shown.output)["state"] == "stopped"
 
 
-def test_explain_of_an_unknown_url_says_that_its_host_is_on_the_horizon(still_crawl: Path) -> None:
+def test_explain_of_a_host_that_nothing_links_to_says_so(still_crawl: Path) -> None:
     shown = crawl("explain", "http://A.test/x?utm_source=b#c", home=still_crawl)
 
     assert shown.exit_code == 0
     assert shown.output.startswith("http://a.test/x\n")
-    assert "on the horizon" in shown.output
+    assert "no page that was fetched links to its host" in shown.output
+    assert crawl("explain", "a.test", home=still_crawl).output.startswith("https://a.test/\n")
 
 
 def test_explain_refuses_what_is_no_url(still_crawl: Path) -> None:

@@ -63,7 +63,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Command,
         command = Command(home)
         up = command("up", "--seeds", str(seeds), "--contact", "me@example.org", "--no-dagster", "--detach")
         assert up.returncode == 0, up.stderr
-        assert "1 seed hosts" in up.stdout
+        assert "1 seed host handed" in up.stdout
         try:
             command.until(20, "SELECT url FROM fetches WHERE kind = 'page' AND url LIKE '%two.html'")
             yield command, web.ready.seeds[0]
