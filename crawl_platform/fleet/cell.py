@@ -108,6 +108,8 @@ class Cell:
         )
         self._wake = asyncio.Event()
         self._workers: set[asyncio.Task[None]] = set()
+        self._unproven: set[asyncio.Task[None]] = set()
+        """Those of the workers whose host has not lately been seen to answer."""
         self._failure: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._stopping = False
         self._purgeable: tuple[int, dict[int, int]] | None = None
@@ -216,7 +218,8 @@ class Cell:
         if self._directives.paused or self._held_back():
             return
         while len(self._workers) < self._settings.fetch.slots:
-            lease = self.frontier.claim(self._clock.now(), self._clock.boottime())
+            room = max(self._settings.fetch.slots // 2, 1) - len(self._unproven)
+            lease = self.frontier.claim(self._clock.now(), self._clock.boottime(), room)
             if self.frontier.denied:
                 self._bulk.open.denied += self.frontier.denied
                 self.frontier.denied = []
@@ -247,11 +250,14 @@ class Cell:
     def _start(self, lease: Lease | RobotsLease) -> None:
         task = asyncio.create_task(self._worker.run(lease))
         self._workers.add(task)
+        if self.frontier.hosts[lease.host].unproven:
+            self._unproven.add(task)
         self._telemetry.in_flight = len(self._workers)
         task.add_done_callback(self._landed)
 
     def _landed(self, task: asyncio.Task[None]) -> None:
         self._workers.discard(task)
+        self._unproven.discard(task)
         self._telemetry.in_flight = len(self._workers)
         self._wake.set()
         self._task_ended(task)

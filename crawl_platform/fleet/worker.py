@@ -33,6 +33,8 @@ from crawl_platform.web.url import canonicalize, resolve
 log = logging.getLogger(__name__)
 ANOTHER_CELLS = 0.3
 """Seconds until a host whose address another cell uses is looked at again."""
+SLOW = 5.0
+"""Seconds of a request after which its host counts as unproven: it holds slots that others could use."""
 LinkSet = dict[tuple[str, str, str], tuple[bool, str]]
 """(canonical target, position, rel) → (nofollow, anchor of the first such link)."""
 
@@ -145,6 +147,7 @@ class Worker:
         if state is None:
             return
         record = state.record
+        state.unproven = response.outcome in BACKS_OFF or response.duration > SLOW
         if self._origins_own_trouble(lease, response):
             return
         if response.outcome in BACKS_OFF:

@@ -7,6 +7,7 @@ a claimed URL stays in its durable queue until its epoch commits, so a crash red
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from crawl_platform.admission.hosts import SEED, HostBook
 from crawl_platform.admission.politeness import Gates
@@ -74,6 +75,8 @@ class Frontier:
         self.refresh = refresh
         self.hosts: dict[str, HostState] = {}
         self.agenda = Agenda()
+        self.parked: dict[str, None] = {}
+        """Unproven hosts whose turn came while enough of them had a slot; a set in order."""
         self.seen = SeenSet(settings.bloom_capacity, 200_000, lambda key: kv.get(key) is not None)
         self.sent = RecentSet(200_000)
         """Links lately handed to other cells' shards: each is sent once, not from every page that has it."""
@@ -116,14 +119,21 @@ class Frontier:
 
     # claims
 
-    def claim(self, now: float, boot: float) -> Lease | RobotsLease | None:
+    def claim(self, now: float, boot: float, room: int = 1 << 30) -> Lease | RobotsLease | None:
         """The next URL to fetch now, or None. `now` is UTC, `boot` CLOCK_BOOTTIME (seconds).
 
-        The host is reserved in the gates; the caller ends or releases it.
+        `room`: how many more unproven hosts may have a slot. The host is reserved in the gates; the caller
+        ends or releases it.
         """
+        for parked in list(islice(self.parked, max(room, 0))):
+            del self.parked[parked]
+            self.agenda.put(parked, boot)
         while (host := self.agenda.pop_due(boot)) is not None:
             state = self.hosts[host]
             if self.book.state(host) != SEED:
+                continue
+            if state.unproven and room <= 0:
+                self.parked[host] = None
                 continue
             ready = self.gates.host_ready_at(host)
             if ready > boot:

@@ -26,6 +26,8 @@ class HostState:
     heads: dict[int, deque[tuple[int, str]]] = field(default_factory=dict)
     window_used: int = 0
     in_flight: bool = False
+    unproven: bool = True
+    """Not yet seen to answer, or slow or unwell when last asked: such hosts never get all the slots."""
 
     def head(self, kv: OrderedKV, lane: int) -> tuple[int, str] | None:
         """(rank, url) of the first entry of `lane` that is not leased."""

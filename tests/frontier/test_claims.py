@@ -351,3 +351,15 @@ def test_a_host_whose_exclusion_is_lifted_is_claimed_again() -> None:
     rig.frontier.reschedule(A, *rig.times())
 
     assert isinstance(rig.claim(), Lease)
+
+
+def test_unproven_hosts_wait_while_others_are_served() -> None:
+    rig = FrontierRig(A, B)
+    rig.discover(url("1"), url("1", B))
+    rig.frontier.hosts[B].unproven = False
+    rig.clock.advance(60.0)
+
+    served = [rig.frontier.claim(*rig.times(), room) for room in (0, 0, 1)]
+
+    hosts = [lease.host if lease is not None else None for lease in served]
+    assert hosts == [B, None, A], "without room the unproven one waits, and is not lost"
