@@ -11,14 +11,16 @@ import msgspec
 
 from crawl_platform.admission.hosts import EXCLUDED, SEED
 from crawl_platform.clock import Clock
+from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet.epochs import Series
-from crawl_platform.fleet.exchange import Exchange
+from crawl_platform.fleet.exchange import Exchange, StreamReader
 from crawl_platform.fleet.inbox import Arrival, Excluded
 from crawl_platform.fleet.messages import Admit, HostPolicy, ScheduleWindow
 from crawl_platform.frontier.frontier import Frontier, Window
 from crawl_platform.web.host import matches
 
 log = logging.getLogger(__name__)
+RETRY = 1.0
 
 
 class Directives:
@@ -30,26 +32,39 @@ class Directives:
         self._fast = fast
         self._clock = clock
         self._policies: dict[str, HostPolicy] = {}
-        self._watcher: Any = None
+        self._reader: StreamReader
         self._last_window: ScheduleWindow | None = None
         self.paused = False
 
     async def read(self) -> None:
         """All directives in force now; nothing may be claimed before."""
-        self._watcher = await self._exchange.watch("directives")
-        async for entry in self._watcher:
-            if entry is None:
-                return
-            self._obey(entry.key, bytes(entry.value or b""))
+        self._reader = await self._exchange.bucket_reader("directives")
+        for entry in await self._reader.present():
+            self._obey(entry.key, entry.data)
 
     async def obey_forever(self, changed: Any) -> None:
         """Follow changes; `changed()` is called after each."""
         for host in list(self._frontier.hosts):
             self._note_exclusion(host)
-        async for entry in self._watcher:
-            if entry is not None:
-                self._obey(entry.key, bytes(entry.value or b""))
+        while True:
+            try:
+                received = await self._reader.fetch()
+            except ExchangeError as error:
+                log.warning("directives wait: %s", error)
+                await asyncio.sleep(RETRY)
+                await self._read_again()
+                continue
+            for entry in received:
+                self._obey(entry.key, entry.data)
+            if received:
                 changed()
+
+    async def _read_again(self) -> None:
+        """After NATS was away: all directives anew, since some may have been missed."""
+        try:
+            await self.read()
+        except ExchangeError as error:
+            log.warning("directives wait: %s", error)
 
     def _obey(self, key: str, value: bytes) -> None:
         try:

@@ -64,6 +64,15 @@ class Received:
     sequence: int
     data: bytes
 
+    @property
+    def key(self) -> str:
+        """Key of a bucket's entry."""
+        return self.subject.split(".", 2)[2]
+
+
+_EPHEMERAL: dict[str, Any] = {"ack_policy": AckPolicy.NONE, "inactive_threshold": 60.0, "mem_storage": True}
+"""A reader's consumer: it goes with its reader."""
+
 
 def directive_key(kind: str, name: str = "") -> str:
     """Bucket keys allow few characters, host patterns have more: the name goes in as a 128-bit hash."""
@@ -154,22 +163,15 @@ class Exchange:
             raise ExchangeError(f"publishing to {subject} failed: {error or type(error).__name__}") from error
         return int(ack.seq)
 
-    async def inbox_reader(self, shards: Sequence[int], after: int) -> "InboxReader":
+    async def inbox_reader(self, shards: Sequence[int], after: int) -> "StreamReader":
         """Messages of `shards` in order, from the first stream sequence above `after`."""
         config = ConsumerConfig(
             filter_subjects=[f"inbox.{shard}" for shard in shards],
             deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=after + 1,
-            ack_policy=AckPolicy.NONE,
-            inactive_threshold=60.0,
-            mem_storage=True,
+            **_EPHEMERAL,
         )
-        try:
-            info = await self._js._jsm.add_consumer(INBOX, config)
-            subscription = await self._js.pull_subscribe_bind(info.name, INBOX)
-        except (NatsError, APIError, OSError, TimeoutError) as error:
-            raise ExchangeError(f"can't read the inbox: {error}") from error
-        return InboxReader(subscription)
+        return await self._reader(INBOX, config)
 
     async def purge_inbox(self, shard: int, upto: int) -> None:
         """Drop the shard's messages up to and including stream sequence `upto`."""
@@ -239,29 +241,45 @@ class Exchange:
 
     async def items(self, bucket: str) -> dict[str, bytes]:
         """All current entries of a bucket."""
-        found: dict[str, bytes] = {}
+        reader = await self.bucket_reader(bucket)
+        return {entry.key: entry.data for entry in await reader.present()}
+
+    async def bucket_reader(self, bucket: str) -> "StreamReader":
+        """The entries of a bucket (`present`), then its changes (`fetch`), the last value of each key only.
+
+        A consumer of our own, which says how many entries wait: the client's watcher may report the end of
+        the present before its messages have arrived, and a bucket then looks empty.
+        """
+        config = ConsumerConfig(
+            filter_subject=f"$KV.{bucket}.>", deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, **_EPHEMERAL
+        )
+        return await self._reader(f"KV_{bucket}", config)
+
+    async def _reader(self, stream: str, config: ConsumerConfig) -> "StreamReader":
         try:
-            watcher = await self._buckets[bucket].watchall(ignore_deletes=True)
-            async for entry in watcher:
-                if entry is None:
-                    break
-                found[entry.key] = bytes(entry.value or b"")
-            await watcher.stop()
+            info = await self._js._jsm.add_consumer(stream, config)
+            subscription = await self._js.pull_subscribe_bind(info.name, stream)
         except (NatsError, APIError, OSError, TimeoutError) as error:
-            raise ExchangeError(f"listing {bucket} failed: {error}") from error
-        return found
-
-    async def watch(self, bucket: str) -> Any:
-        """Async iterator over entries (`.key .value .revision`), then None once, then later changes."""
-        try:
-            return await self._buckets[bucket].watchall()
-        except (NatsError, APIError, OSError, TimeoutError) as error:
-            raise ExchangeError(f"watching {bucket} failed: {error}") from error
+            raise ExchangeError(f"can't read {stream}: {error}") from error
+        return StreamReader(subscription, int(info.num_pending or 0))
 
 
-class InboxReader:
-    def __init__(self, subscription: Any) -> None:
+class StreamReader:
+    """Messages of a stream in order. It is lost with the server's memory: after an `ExchangeError`, open another."""
+
+    def __init__(self, subscription: Any, waiting: int) -> None:
         self._subscription = subscription
+        self._waiting = waiting
+
+    async def present(self) -> list[Received]:
+        """What was there when the reader was opened, all of it."""
+        found: list[Received] = []
+        while len(found) < self._waiting:
+            received = await self.fetch(min(256, self._waiting - len(found)), wait=REQUEST_TIMEOUT)
+            if not received:
+                raise ExchangeError(f"{len(found)} of {self._waiting} entries came, then nothing")
+            found += received
+        return found
 
     async def fetch(self, batch: int = 256, wait: float = 1.0) -> list[Received]:
         """Up to `batch` messages; empty when none came within `wait` seconds."""

@@ -114,6 +114,16 @@ def _parameters(names: str, value: str = r"[^&#]*") -> Callable[[str], str]:
     return apply
 
 
+def _past_authority(change: Callable[[str], str]) -> Callable[[str], str]:
+    """`change` the path and query only: a host may hold what looks like a path's parameter."""
+
+    def apply(url: str) -> str:
+        start = url.find("/", len("https://"))
+        return url if start < 0 else url[:start] + change(url[start:])
+
+    return apply
+
+
 def _escape(match: re.Match[str]) -> str:
     """RFC 3986 §6.2.2: unreserved octets are written plainly, other escapes in upper case."""
     char = chr(int(match[1], 16))
@@ -125,8 +135,8 @@ RULES: tuple[Rule, ...] = (
     Rule("user-info", _substitute(r"(?<=\A)(https?://)[^/?#]*@", r"\1")),
     Rule("host-dot", _substitute(r"\A(https?://[^/:?#]*[^/:?#.])\.(?=[:/?#])", r"\1")),
     Rule("escapes", _substitute(r"%([0-9a-f]{2})", _escape)),
-    Rule("path-session", _substitute(rf";(?:{_SESSION}|sid)=[^/?#;]*")),
-    Rule("path-session-segment", _substitute(r"/\([a-z]\([0-9a-z]{20,}\)\)(?=/)")),
+    Rule("path-session", _past_authority(_substitute(rf";(?:{_SESSION}|sid)=[^/?#;]*"))),
+    Rule("path-session-segment", _past_authority(_substitute(r"/\([a-z]\([0-9a-z]{20,}\)\)(?=/)"))),
     Rule("tracking-parameters", _parameters(_TRACKING)),
     Rule("session-parameters", _parameters(_SESSION)),
     Rule("session-tokens", _parameters(_MAYBE_SESSION, _TOKEN)),

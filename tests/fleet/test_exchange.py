@@ -1,0 +1,79 @@
+"""The exchange over a real server: what a bucket or an inbox holds is read whole."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from crawl_platform.errors import ExchangeError
+from crawl_platform.fleet import natsserver
+from crawl_platform.fleet.exchange import Endpoint, Exchange
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    home = tmp_path_factory.mktemp("nats")
+    endpoint, config = natsserver.prepare(home)
+    process = natsserver.start(config, home / "nats.out")
+    try:
+        yield endpoint
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.fixture
+async def exchange(server: Endpoint) -> AsyncIterator[Exchange]:
+    for _ in range(50):
+        try:
+            connected = await Exchange.connect(server, "test")
+            break
+        except ExchangeError:
+            continue
+    yield connected
+    await connected.close()
+
+
+async def test_a_bucket_is_listed_whole_every_time(exchange: Exchange) -> None:
+    for number in range(300):
+        await exchange.put("cells", f"k{number}", str(number).encode())
+        await exchange.put("cells", f"k{number}", str(-number).encode())
+
+    for _ in range(30):
+        assert await exchange.items("cells") == {f"k{n}": str(-n).encode() for n in range(300)}
+
+
+async def test_an_empty_bucket_is_empty_at_once(exchange: Exchange) -> None:
+    assert await exchange.items("leases") == {}
+
+
+async def test_changes_come_after_what_was_there(exchange: Exchange) -> None:
+    await exchange.put("directives", "pause", b"0")
+    reader = await exchange.bucket_reader("directives")
+
+    assert [(entry.key, entry.data) for entry in await reader.present()] == [("pause", b"0")]
+    await exchange.put("directives", "pause", b"1")
+    assert [(entry.key, entry.data) for entry in await reader.fetch()] == [("pause", b"1")]
+
+
+async def test_an_inbox_is_purged_up_to_what_was_applied(exchange: Exchange) -> None:
+    sequences = [await exchange.publish("inbox.3", str(n).encode()) for n in range(4)]
+    other = await exchange.publish("inbox.4", b"other")
+
+    await exchange.purge_inbox(3, sequences[1])
+
+    left = await (await exchange.inbox_reader([3, 4], 0)).present()
+    assert [message.sequence for message in left] == [*sequences[2:], other]
+
+
+def test_who_does_not_know_the_password_stays_outside(server: Endpoint) -> None:
+    with pytest.raises(ExchangeError):
+        asyncio.run(Exchange.connect(Endpoint(server.url, server.user, "wrong"), "stranger", wait=2.0))
+
+
+def test_the_servers_config_is_private(tmp_path: Path) -> None:
+    _, config = natsserver.prepare(tmp_path)
+
+    assert config.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "run" / "nats.json").stat().st_mode & 0o077 == 0
