@@ -24,7 +24,7 @@ from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.hosts import HostState
 from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsLease, RobotsResult
-from crawl_platform.frontier.plan import posterior_after
+from crawl_platform.frontier.posterior import posterior_after
 from crawl_platform.frontier.records import FASTLANE, FRESHLANE, encode, host_key
 from crawl_platform.settings import Settings
 from crawl_platform.web.robots import status_rule

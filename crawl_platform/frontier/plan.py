@@ -17,6 +17,7 @@ from crawl_platform.frontier.hosts import HostState
 from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult
 from crawl_platform.frontier.ports import over_ports
+from crawl_platform.frontier.posterior import DAY, prior_of
 from crawl_platform.frontier.records import (
     DISCOVERY,
     DROPPED,
@@ -37,11 +38,9 @@ from crawl_platform.frontier.records import (
     robots_key,
     url_key,
 )
-from crawl_platform.scheduling.change_rate import Gamma, observe
 from crawl_platform.web.traps import trap_reason
 from crawl_platform.web.url import host_of, origin_of
 
-DAY = 86_400.0
 BY_ROBOTS, ORIGIN_UNREACHABLE = "robots", "origin_unreachable"
 LOOKED_AT_AGAIN = {BY_ROBOTS: DAY, ORIGIN_UNREACHABLE: DAY / 24}
 """Seconds after which a URL that was turned away at its claim is looked at again. By then robots.txt is read
@@ -370,11 +369,6 @@ def _forget_content(record: UrlRecord) -> None:
     record.etag = record.last_modified = record.fingerprint = record.link_set = ""
 
 
-def prior_of(shape: float, rate: float) -> Gamma:
-    """Gamma prior of a page of which nothing is known; `rate` in changes per day."""
-    return Gamma(shape, shape / rate)
-
-
 def absorb(frontier: Frontier, plan: Plan, now: float, boot: float) -> None:
     """The plan's batch is in the store: bring the frontier's memory in line with it."""
     for key in plan.added:
@@ -397,13 +391,3 @@ def absorb(frontier: Frontier, plan: Plan, now: float, boot: float) -> None:
     for host in dict.fromkeys((*plan.hosts, *(lease.host for lease in plan.released))):
         frontier.hosts[host].queues_changed()
         frontier.reschedule(host, now, boot)
-
-
-def posterior_after(
-    record: UrlRecord, changed: bool | None, at: float, shape: float, rate: float
-) -> tuple[float, float]:
-    """Posterior increments of a page after a check at `at` (UTC seconds); unchanged on the first success."""
-    if changed is None or record.last_success_at == 0.0:
-        return record.rate_a, record.rate_b
-    elapsed = max(at - record.last_success_at, 0.0) / DAY
-    return observe(prior_of(shape, rate), record.rate_a, record.rate_b, elapsed, changed)
