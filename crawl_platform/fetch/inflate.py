@@ -12,6 +12,7 @@ from crawl_platform.errors import SiteError
 from crawl_platform.fetch.outcome import Outcome
 
 STEP = 65_536
+GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,16 @@ def _looks_plain(wire: bytes) -> bool:
 
 
 def _gzip(wire: bytes, cap: int) -> tuple[bytes, bool]:
-    decoder = isal_zlib.decompressobj(wbits=31)
-    return _bounded(decoder, wire, cap)
+    """All members of the file one after the other (RFC 1952 2.2); what follows them and is none is dropped."""
+    body, rest = b"", wire
+    while True:
+        decoder = isal_zlib.decompressobj(wbits=31)
+        part, ended = _bounded(decoder, rest, cap - len(body))
+        body, rest = body + part, decoder.unused_data
+        if not ended or not rest.startswith(GZIP):
+            return body, ended
+        if len(body) >= cap:
+            return body, False
 
 
 def _deflate(wire: bytes, cap: int) -> tuple[bytes, bool]:

@@ -309,6 +309,9 @@ class Cell:
     async def _read_inbox(self) -> None:
         reader = await self._exchange.inbox_reader(sorted(self.frontier.shards), self._inbox.resume_after())
         while True:
+            if self._fast.blocked:  # what is read could not be committed: the stream keeps it
+                await asyncio.sleep(1.0)
+                continue
             try:
                 received = await reader.fetch()
             except ExchangeError as error:

@@ -61,6 +61,14 @@ class FleetClient:
             by_host.setdefault(host_of(canonical), []).append(canonical)
 
         async def work(exchange: Exchange) -> int:
+            policies = await self._policies(exchange)
+            found = {host: policy_for(policies, host) for host in by_host}
+            barred = [policy.name for policy in found.values() if policy and policy.state == "excluded"]
+            if barred:
+                names = ", ".join(dict.fromkeys(barred))
+                raise ConfigurationError(
+                    f"excluded, nothing was added: {names} (`crawl exclude --lift` first)"
+                )
             for host, known in by_host.items():
                 await self._admit(exchange, host, known, decision_id="", reason=reason, trusted=trusted)
             return len(by_host)

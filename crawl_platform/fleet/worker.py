@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from crawl_platform.admission.politeness import Gates, next_backoff, retry_after
 from crawl_platform.clock import Clock
 from crawl_platform.commit.outbox import Outbox
+from crawl_platform.commit.staging import Row
 from crawl_platform.digest import Digest, digest
 from crawl_platform.errors import OwnershipLostError, SiteError
 from crawl_platform.fetch.client import HttpClient, Response
@@ -307,20 +308,23 @@ class Worker:
         )  # fmt: skip
         result.posterior = self._posterior(lease, changed, result.at)
         self._keep(lease, result, response)
+        # All rows are made before the first is delivered: an error in one must not leave half of a page.
+        link_rows: list[Row] = []
         if not same_links:
             result.found = self._followed(lease, facts, links)
+            link_rows = [
+                link_row(fetch_id, lease.url, target, result.at, position, rel, barred, anchor)
+                for (target, position, rel), (barred, anchor) in links.items()
+            ]
+        page = page_row(fetch_id, lease, response, facts) if changed is not False else None
         series = self._deliver(
             lease, result, fetch_id, response,
             changed=changed, fingerprint=facts.fingerprint, body_hash=f"{hashed:016x}", link_set=result.link_set,
         )  # fmt: skip
-        if not same_links:
-            for (target, position, rel), (barred, anchor) in links.items():
-                row = link_row(fetch_id, lease.url, target, result.at, position, rel, barred, anchor)
-                series.open.rows.add("links", row, 200 + len(target) + len(lease.url))
-        if changed is not False:
-            series.open.rows.add(
-                "pages", page_row(fetch_id, lease, response, facts), 500 + len(response.body)
-            )
+        for row in link_rows:
+            series.open.rows.add("links", row, 200 + len(row["dst_url"]) + len(lease.url))
+        if page is not None:
+            series.open.rows.add("pages", page, 500 + len(response.body))
 
     def _link_set(self, facts: Digest, nofollow: bool) -> LinkSet:
         """The page's links by canonical target, so that a session id in a URL doesn't make a new set."""
@@ -357,10 +361,10 @@ class Worker:
         result = self._result(lease, response)
         result.found = [Found(target, record.depth, record.value, record.hops + 1)]
         fetch_id = self._fetch_id()
-        series = self._deliver(lease, result, fetch_id, response, redirect_to=target, link_set=fetch_id)
-        row = link_row(fetch_id, lease.url, target, result.at, "redirect", "", False, "")
-        series.open.rows.add("links", row)
         result.link_set = fetch_id
+        row = link_row(fetch_id, lease.url, target, result.at, "redirect", "", False, "")
+        series = self._deliver(lease, result, fetch_id, response, redirect_to=target, link_set=fetch_id)
+        series.open.rows.add("links", row)
 
     def _failed(self, lease: Lease, response: Response) -> None:
         result = self._result(lease, response)

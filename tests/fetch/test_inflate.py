@@ -171,3 +171,18 @@ def test_we_ask_only_for_what_we_can_undo() -> None:
     for encoding in ACCEPTED.split(", "):
         encode = next(e for e_name, e in ENCODERS.values() if e_name == encoding)
         assert inflate(encode(PAGE), encoding, CAP).body == PAGE
+
+
+def test_every_member_of_a_gzip_file_is_read() -> None:
+    wire = gzip.compress(b"<p>first") + gzip.compress(b" second") + b"\0\0 padding"
+
+    assert inflate(wire, "gzip", 1_000).body == b"<p>first second"
+
+
+def test_members_together_stay_under_the_cap() -> None:
+    wire = gzip.compress(b"a" * 600) * 3
+
+    found = inflate(wire, "gzip", 1_000)
+
+    assert len(found.body) == 1_000
+    assert found.truncated
