@@ -3,6 +3,10 @@
 Hostile answers of sites are in `tests/fetch` and `tests/digest`; here is what reaches the processes themselves.
 """
 
+import contextlib
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -19,9 +23,10 @@ from crawl_platform.fleet.messages import (
     encode,
 )
 from crawl_platform.lake.delta import StagedFile, missing_files
+from crawl_platform.settings import Politeness
 from crawl_platform.web.host import shard_of
 from tests.fleet.checks import assert_brought_home, assert_drained, assert_nothing_twice, assert_polite
-from tests.fleet.harness import Fleet, eventually
+from tests.fleet.harness import Fleet, eventually, fetch_from
 from tests.fleet.sites import Plan, World, serve
 
 HOST, STRAY = "one.test", "stray.test"
@@ -140,3 +145,30 @@ def _made(folder: Path) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+@contextmanager
+def black_holes(count: int) -> Iterator[list[str]]:
+    """Root URLs of hosts that take a connection and never say a word."""
+    with contextlib.ExitStack() as stack:
+        roots = []
+        for number in range(count):
+            hole = stack.enter_context(socket.create_server((f"127.77.0.{number + 1}", 0), backlog=8))
+            roots.append(f"http://127.77.0.{number + 1}:{hole.getsockname()[1]}/")
+        yield roots
+
+
+def test_hosts_that_never_answer_leave_slots_to_those_that_do(tmp_path: Path, world: World) -> None:
+    fetch = fetch_from(world.web, slots=4, read_timeout=60.0)
+    politeness = Politeness(host_delay=0.2, address_delay=0.2)
+    home = tmp_path / "home"
+    with (
+        black_holes(12) as holes,
+        Fleet(home, world.web, fetch=fetch, politeness=politeness).start() as fleet,
+    ):
+        fleet.seed([world.url(HOST)])
+        fleet.wait_requests(5)
+
+        fleet.seed(holes)
+
+        fleet.wait_requests(41, within=30.0)
