@@ -182,9 +182,14 @@ class Fleet:
     def kill(self, name: str) -> int:
         """kill -9 of one child; returns the pid it had."""
         self._note_pids()
-        pid = self.pid(name)
+        pid = self.living_pid(name)
         os.kill(pid, signal.SIGKILL)
         return pid
+
+    def living_pid(self, name: str) -> int:
+        """The pid of a child that runs now; waits for one that is being started again (0 would be all of us)."""
+        eventually(lambda: self.pid(name) != 0, 60.0, f"{name} runs")
+        return self.pid(name) or self.living_pid(name)
 
     def kill_cell(self, name: str = "cell-0") -> CellState:
         """kill -9 of a cell; returns what its disk held at that moment."""
@@ -206,7 +211,7 @@ class Fleet:
     @contextlib.contextmanager
     def suspended(self, name: str) -> Iterator[None]:
         """One child stands still (SIGSTOP), as on a machine that is too busy."""
-        pid = self.pid(name)
+        pid = self.living_pid(name)
         os.kill(pid, signal.SIGSTOP)
         try:
             yield
