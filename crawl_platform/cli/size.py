@@ -1,4 +1,4 @@
-"""`crawl size`: what a crawl of a given rate needs, by Little's law and a few measured constants."""
+"""`crawl size`: what a crawl of a given rate needs, by Little's law and a few measured figures."""
 
 import math
 
@@ -6,9 +6,9 @@ import click
 
 from crawl_platform.cli.output import bytes_text, json_option, print_json
 
-CPU_PER_PAGE = 0.004
-"""CPU seconds of a cell per page: the upper end of what the performance budget allows (2.4 ms) and of
-what was seen on link-dense manuals."""
+CPU_PER_PAGE, CPU_PER_BYTE = 0.0032, 1.2e-7
+"""CPU seconds of a cell: a line through two crawls that were measured, 4.0 ms for pages of 7 KB (the demo's) and
+15 ms for link-dense manuals of 95 KB (python3.11-doc, some 290 links each). Lighter pages cost less."""
 MEMORY_PER_CONNECTION = 200_000
 BASE_MEMORY = 200_000_000
 KEPT_PER_PAGE = 0.35
@@ -35,7 +35,7 @@ def size(rate: float, latency: float, page: int, delay: float, as_json: bool) ->
     In flight = rate × latency (Little's law). A host gives at most 1 / (delay + latency) pages a second.
     """
     in_flight = rate * latency
-    cells = max(1, math.ceil(rate * CPU_PER_PAGE / 0.8))
+    cells = max(1, math.ceil(rate * (CPU_PER_PAGE + page * CPU_PER_BYTE) / 0.8))
     hosts = math.ceil(rate * (delay + latency))
     need = {
         "in_flight": math.ceil(in_flight),
