@@ -5,6 +5,7 @@ tick after a request. The graph starts from "anything new since I last ran, and 
 eager about its one parent, so that the chain becomes one run, and waits for that parent's blocking checks.
 """
 
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -12,6 +13,9 @@ import dagster as dg
 from resources.cadence import Cadence
 
 Condition = dg.AutomationCondition[Any]
+
+DAILY = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=24), warn_window=timedelta(hours=12))
+"""For what promotions rest on: half a day old is a warning, a day old is stale."""
 
 
 def conditions(cadence: Cadence) -> dict[str, Condition]:

@@ -4,7 +4,6 @@ Both tables stand on one version vector: `host_ranks` reads `hosts` and `fetches
 graph was computed from. Decisions taken from the ranks belong to `assets/promotion.py`.
 """
 
-from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -12,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from assets.automation import DAILY
 from assets.plots import histogram, rank_curve
 from crawl_platform.graph.harmonic import harmonic
 from crawl_platform.graph.host_rank import HostRanks, rank_hosts
@@ -64,9 +64,7 @@ ADDRESSES = "SELECT host, arg_max(address, started_at) AS address FROM fetches W
     group_name=GROUP,
     owners=OWNERS,
     kinds={"delta", "python"},
-    freshness_policy=dg.FreshnessPolicy.time_window(
-        fail_window=timedelta(hours=24), warn_window=timedelta(hours=12)
-    ),
+    freshness_policy=DAILY,
     check_specs=[
         dg.AssetCheckSpec(
             "links_have_their_fetch",
@@ -167,9 +165,7 @@ def _edges_add_up(edges: pa.Table, expected: int) -> dg.AssetCheckResult:
     group_name=GROUP,
     owners=OWNERS,
     kinds={"delta", "python"},
-    freshness_policy=dg.FreshnessPolicy.time_window(
-        fail_window=timedelta(hours=24), warn_window=timedelta(hours=12)
-    ),
+    freshness_policy=DAILY,
     check_specs=[
         dg.AssetCheckSpec(
             "ranks_sum_to_one",

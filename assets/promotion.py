@@ -9,7 +9,6 @@ decision, so a repeated run adds nothing.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
+from assets.automation import DAILY
 from assets.plots import markdown_table, rank_curve
 from assets.promotion_decision import ALL_INPUTS, PROMOTED, Promotion, decide_promotions
 from crawl_platform.clock import Clock, as_datetime
@@ -46,9 +46,7 @@ FROM promotions ORDER BY decided_at DESC, position, host LIMIT 10
     group_name=GROUP,
     owners=OWNERS,
     kinds={"delta", "python"},
-    freshness_policy=dg.FreshnessPolicy.time_window(
-        fail_window=timedelta(hours=24), warn_window=timedelta(hours=12)
-    ),
+    freshness_policy=DAILY,
     check_specs=[
         dg.AssetCheckSpec(
             "only_from_the_horizon",

@@ -23,6 +23,12 @@ MOST_PER_TICK = 200
 MAX_AGE = 7 * 86_400.0
 """Cells remember request ids for 7 days: an older request could be carried out twice."""
 
+KNOWN_URLS = """
+SELECT dst_url FROM links_now WHERE dst_host = ?
+GROUP BY dst_url ORDER BY count(DISTINCT src_host) DESC, count(*) DESC, dst_url LIMIT ?
+"""
+"""Known URLs of a host that is promoted by request: linked from most hosts first. Parameters: host, most."""
+
 
 class Request(msgspec.Struct, frozen=True):
     """A row of `requests`. `at` is UTC seconds; `kind` is recrawl, promote or exclude."""

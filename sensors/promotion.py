@@ -20,16 +20,12 @@ from crawl_platform.settings import Settings
 from resources.cadence import Cadence
 from resources.fleet import FleetResource
 from resources.lake import LakeResource
+from resources.requests import KNOWN_URLS, Request, new_requests, refuse, require_fresh, require_host
 from resources.requests import Cursor as RequestCursor
-from resources.requests import Request, new_requests, refuse, require_fresh, require_host
 
 ASSET = dg.AssetKey("promotions")
 EVENTS_PER_TICK = 20
 
-KNOWN_URLS = """
-SELECT dst_url FROM links_now WHERE dst_host = ?
-GROUP BY dst_url ORDER BY count(DISTINCT src_host) DESC, count(*) DESC, dst_url LIMIT ?
-"""
 LATE_URLS = """
 SELECT dst_host AS host, dst_url AS url FROM links_now l
 WHERE dst_host IN (SELECT unnest($hosts::VARCHAR[]))

@@ -2,7 +2,6 @@
 
 import resource
 import shutil
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import duckdb
 from crawl_platform import settings as settings_module
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import bytes_text, json_option, print_json
+from crawl_platform.cli.run import require_free
 from crawl_platform.errors import ConfigurationError, CrawlError
 from crawl_platform.fleet.natsserver import binary
 from crawl_platform.fleet.supervisor import descriptors_needed, is_running
@@ -131,12 +131,8 @@ def _port(settings: Settings) -> Finding:
     port = settings.orchestration.port
     if is_running(settings.root):
         return Finding("dagster port", True, f"{port}, the fleet is running")
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            return Finding(
-                "dagster port", False, f"{port}: {error.strerror}", "choose another with `crawl up --port`"
-            )
+    try:
+        require_free(port)
+    except ConfigurationError as error:
+        return Finding("dagster port", False, str(error), "choose another with `crawl up --port`")
     return Finding("dagster port", True, f"{port} is free")

@@ -88,10 +88,12 @@ def _root_of(crawl: Crawl, host: str) -> str:
     found = crawl.lake.query(
         "SELECT url FROM fetches WHERE host = $1 AND kind = 'page' ORDER BY depth, started_at LIMIT 1", [host]
     )
-    linked = crawl.lake.query(
-        "SELECT dst_url FROM links WHERE dst_host = $1 GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1", [host]
-    )
-    known: list[str] = [*found.column(0).to_pylist(), *linked.column(0).to_pylist()]
+    if not found.num_rows:
+        found = crawl.lake.query(
+            "SELECT dst_url FROM links WHERE dst_host = $1 GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1",
+            [host],
+        )
+    known: list[str] = found.column(0).to_pylist()
     return known[0] if known else f"https://{host}/"
 
 

@@ -20,6 +20,7 @@ from crawl_platform.fleet.client import policy_for
 from crawl_platform.lake.tables import TABLES
 from crawl_platform.web.host import is_hostname
 from crawl_platform.web.url import canonicalize, host_of
+from resources.requests import KNOWN_URLS
 
 reason_option = click.option("--reason", default="", help="Why; kept with the request.")
 
@@ -116,10 +117,7 @@ def promote(host: str, now: bool, reason: str, as_json: bool, home: Path) -> Non
 
 def known_urls(crawl: Crawl, host: str) -> list[str]:
     """URLs of a horizon host, most linked first; its root if none is known."""
-    found = crawl.lake.query(
-        "SELECT dst_url FROM links_now WHERE dst_host = $1 GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT $2",
-        [host, crawl.settings.orchestration.promotion_urls],
-    )
+    found = crawl.lake.query(KNOWN_URLS, [host, crawl.settings.orchestration.promotion_urls])
     return found.column(0).to_pylist() or [f"https://{host}/"]
 
 

@@ -116,7 +116,7 @@ class Inbox:
         host = getattr(message, "host", "")
         state = self._frontier.hosts.get(host)
         if isinstance(message, Admit):
-            known = state is not None and state.record.admitted and not state.record.excluded
+            known = state is not None and state.record.in_seed
             if known or self._frontier.book.state(host) == EXCLUDED:
                 return None
             event = "seeded" if message.trusted else "promoted"

@@ -247,7 +247,7 @@ class Planner:
             return False
         self.plan.admitted.add(host)
         record = self._host(host)
-        news = not record.admitted or record.excluded
+        news = not record.in_seed
         if news:
             record.admitted, record.excluded, record.trusted = True, False, trusted
             record.decision_id, record.since = decision_id, self._now

@@ -88,6 +88,12 @@ class HostRecord(msgspec.Struct, array_like=True):
     window: str = ""
     window_used: int = 0
     """Fetches that the schedule window `window` has been charged with, as of the last commit."""
+
+    @property
+    def in_seed(self) -> bool:
+        """Its entry has been told, and no exclusion since: another `Admit` is no news."""
+        return self.admitted and not self.excluded
+
     ports: tuple[int, ...] = ()
     """Ports other than the schemes' own that URLs of the host may name."""
 
