@@ -21,8 +21,8 @@ from crawl_platform import settings as settings_module
 from crawl_platform.cli.crawl import DEMO_HOME, Crawl
 from crawl_platform.cli.output import versions_text
 from crawl_platform.cli.run import (
+    Interrupts,
     companions,
-    interruptible,
     require_free,
     start_supervisor,
     stop_supervisor,
@@ -67,7 +67,7 @@ def demo(web_seed: int, seconds: float | None, port: int, home: Path) -> None:
     host's first page, a fastlane recrawl and a schedule window, all within three minutes. Runs until
     Ctrl-C; nothing leaves the loopback interface.
     """
-    interruptible()
+    interrupts = Interrupts()
     if is_running(home.resolve()):
         raise ConfigurationError(f"a demo is running at {home}: stop it, or name another folder with --home")
     require_free(port)
@@ -83,7 +83,7 @@ def demo(web_seed: int, seconds: float | None, port: int, home: Path) -> None:
             show = Show(settings, web.ready)
             try:
                 Crawl(settings).fleet.seed(web.ready.seeds, reason="demo seed")
-                show.run(seconds)
+                show.run(seconds, interrupts)
             except KeyboardInterrupt:
                 click.echo("")
             show.summary(running=True)
@@ -168,10 +168,10 @@ class Show:
     def say(self, text: str) -> None:
         click.echo(f"[{self.elapsed:4.0f} s] {text}")
 
-    def run(self, seconds: float | None) -> None:
+    def run(self, seconds: float | None, interrupts: Interrupts) -> None:
         next_progress = PROGRESS_EVERY
         while seconds is None or self.elapsed < seconds:
-            time.sleep(LOOK_EVERY)
+            interrupts.sleep(LOOK_EVERY)
             for name, look in self._milestones.items():
                 if name not in self.seen or name == "fastlane":
                     self._look(name, look)

@@ -72,7 +72,7 @@ def up(
     if dagster:
         require_free(settings.orchestration.port)
     settings_module.save(settings)
-    interruptible()
+    interrupts = Interrupts()
     process = start_supervisor(settings, companions(settings) if dagster else [], outlives_us=detach)
     wait_until_running(settings, process)
     if urls:
@@ -80,7 +80,7 @@ def up(
         click.echo(f"{count_text(count, 'seed host')} handed to the fleet")
     _say_running(settings, dagster)
     if not detach:
-        follow(settings, process)
+        follow(settings, process, interrupts)
 
 
 @click.command()
@@ -148,14 +148,25 @@ def require_free(port: int) -> None:
             raise ConfigurationError(f"port {port} is in use: choose another with --port") from error
 
 
-def interruptible() -> None:
-    """SIGTERM and SIGINT stop us in order, also when a shell started us with SIGINT ignored (`… &`)."""
+class Interrupts:
+    """SIGTERM and SIGINT are noted, also when a shell started us with SIGINT ignored (`… &`), and acted on
+    between two steps: raised in the middle of a database call they would surface as an error of its own."""
 
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+    def __init__(self) -> None:
+        self._noted = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note)
 
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGINT, interrupt)
+    def _note(self, *_: object) -> None:
+        self._noted = True
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep; raises `KeyboardInterrupt` if a signal has come since the start."""
+        until = time.monotonic() + seconds
+        while not self._noted and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, 0.1))
+        if self._noted:
+            raise KeyboardInterrupt
 
 
 def start_supervisor(
@@ -212,13 +223,13 @@ def _say_running(settings: Settings, dagster: bool) -> None:
     click.echo(f'  Query:    crawl sql --home {home} "SELECT outcome, count(*) FROM fetches GROUP BY ALL"')
 
 
-def follow(settings: Settings, process: subprocess.Popen[bytes]) -> None:
+def follow(settings: Settings, process: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
     """Print progress until Ctrl-C, then stop the fleet."""
     click.echo("Ctrl-C stops it")
     said = ""
     try:
         while process.poll() is None:
-            time.sleep(PROGRESS_EVERY)
+            interrupts.sleep(PROGRESS_EVERY)
             line = _progress(settings)
             if line != said:
                 click.echo(line)
