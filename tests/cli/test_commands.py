@@ -168,10 +168,11 @@ def test_who_follows_a_crawl_does_not_end_it_when_the_exchange_is_away(
     still_crawl: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(run, "PROGRESS_EVERY", 0.2)
+    monkeypatch.setattr(run.signal, "signal", lambda *_: None)  # pytest keeps its own handlers
     process = subprocess.Popen(["sleep", "0.5"])
 
     with pytest.raises(PlatformError, match="the fleet has ended"):  # and not before
-        run.follow(settings_module.load(still_crawl), process)
+        run.follow(settings_module.load(still_crawl), process, run.Interrupts())
 
     assert "no figures now: no fleet is running" in capsys.readouterr().out
 
