@@ -308,3 +308,9 @@ def _ranks_are_finite(ranks: pa.Table) -> dg.AssetCheckResult:
         passed=wrong == 0 and repeated == 0,
         metadata={"wrong_values": wrong, "hosts_ranked_twice": repeated},
     )
+
+
+ASSETS = (
+    link_graph,
+    host_ranks,
+)

@@ -220,3 +220,6 @@ def _none_fails_the_spam_gate(decided: list[Promotion]) -> dg.AssetCheckResult:
         passed=not wrong,
         metadata={"hosts": dg.MetadataValue.json(wrong)},
     )
+
+
+ASSETS = (promotions,)

@@ -314,3 +314,6 @@ def _deadlines_fit(unmet: int) -> dg.AssetCheckResult:
         description=f"{unmet} overdue pages find no room in this window." if unmet else "",
         metadata={"overdue_without_room": unmet},
     )
+
+
+ASSETS = (crawl_schedule,)

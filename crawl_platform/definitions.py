@@ -10,9 +10,10 @@ from typing import Any
 
 import dagster as dg
 
-from assets import link_graph, promotion, schedule
+from assets import change_rates, content, link_graph, marts, promotion, quality, schedule, upkeep
 from assets.automation import automate, conditions
 from assets.fleet import EXTERNAL, fleet_specs
+from assets.fleet_checks import fleet_checks
 from assets.operator_jobs import OPERATOR_JOBS
 from crawl_platform.clock import SystemClock
 from crawl_platform.errors import ConfigurationError
@@ -20,14 +21,23 @@ from crawl_platform.settings import Settings, load
 from resources.cadence import cadence_of
 from resources.fleet import FleetResource
 from resources.lake import LakeResource
-from sensors.automation import decisions_sensor
+from sensors.automation import analysis_sensor, decisions_sensor
 from sensors.fastlane import fastlane_sensor
 from sensors.promotion import promotion_sensor
 from sensors.table_events import table_events_sensor
 
 HOME_VARIABLE = "CRAWL_HOME"
 
-ASSETS = (link_graph.link_graph, link_graph.host_ranks, promotion.promotions, schedule.crawl_schedule)
+ASSETS = (
+    *link_graph.ASSETS,
+    *promotion.ASSETS,
+    *change_rates.ASSETS,
+    *schedule.ASSETS,
+    *content.ASSETS,
+    *quality.ASSETS,
+    *upkeep.ASSETS,
+    *marts.ASSETS,
+)
 
 
 def deployment() -> dg.Definitions:
@@ -50,9 +60,11 @@ def build_definitions(
             *fleet_specs(settings.lake_root),
             *(automate(asset, by_name) for asset in ASSETS),
         ],
+        asset_checks=fleet_checks(cadence),
         sensors=[
             table_events_sensor(cadence, EXTERNAL),
             decisions_sensor(cadence),
+            analysis_sensor(cadence, EXTERNAL),
             promotion_sensor(cadence),
             fastlane_sensor(cadence),
         ],

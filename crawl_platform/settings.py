@@ -91,6 +91,38 @@ class Refresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     split_ceiling: float = 0.90
     drain_short: float = 3_600.0
     drain_long: float = 7 * 86_400.0
+    oldest_first_share: float = 0.03
+    """Share of refresh turns that take the page due longest, whatever its index says."""
+    least_change: float = 0.05
+    """A page is not visited again before it has changed with this probability: cost has a floor."""
+
+
+class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What upkeep keeps, in days. A page's current links and last version are kept whatever their age, and
+    `fetches` outlives every row that cites it."""
+
+    history_days: float = 7.0
+    """Past versions of a table can be read for this long (vacuum)."""
+    staged_days: float = 7.0
+    """Staged files that neither log nor manifest names are swept after this."""
+    fetches_days: float = 400.0
+    links_days: float = 400.0
+    pages_days: float = 400.0
+    frontier_days: float = 14.0
+    fleet_stats_days: float = 90.0
+    compact_file_bytes: int = 256_000_000
+    """Size that compaction aims for."""
+    compact_after_files: int = 8
+    """A closed partition with more files than this is compacted."""
+
+
+class Api(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The fleet's HTTP API. Its tokens are in `run/api.json` (made at the first start) or in the environment."""
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0: a free port, told in `run/api.json`."""
 
 
 class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,6 +176,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     commit: Commit = Commit()
     fleet: Fleet = Fleet()
     orchestration: Orchestration = Orchestration()
+    retention: Retention = Retention()
+    api: Api = Api()
 
     @property
     def root(self) -> Path:

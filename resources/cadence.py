@@ -23,6 +23,16 @@ class Cadence:
     """Decide whenever inputs have changed (demo), or at the crons below."""
     graph_cron: str
     schedule_cron: str
+    rates_cron: str
+    """Groups, change rates and the model behind cold groups."""
+    content_cron: str
+    quality_cron: str
+    marts_cron: str
+    upkeep_cron: str
+    analysis_tick: int
+    """How often the sensor of quality, marts and content looks: these never delay a decision."""
+    checks_cron: str
+    """Checks of the tables that the fleet itself writes."""
     late_links: tuple[float, ...]
     """When, after a promotion, links that were under way at that moment are looked for again."""
 
@@ -36,6 +46,13 @@ DEMO = Cadence(
     continuous=True,
     graph_cron="* * * * *",
     schedule_cron="* * * * *",
+    rates_cron="* * * * *",
+    content_cron="* * * * *",
+    quality_cron="* * * * *",
+    marts_cron="* * * * *",
+    upkeep_cron="*/10 * * * *",
+    analysis_tick=30,
+    checks_cron="*/2 * * * *",
     late_links=(30.0, 600.0, 86_400.0),
 )
 
@@ -48,6 +65,13 @@ PRODUCTION = Cadence(
     continuous=False,
     graph_cron="17 */6 * * *",
     schedule_cron="0 * * * *",
+    rates_cron="41 3 * * *",
+    content_cron="23 4 * * *",
+    quality_cron="7 * * * *",
+    marts_cron="37 * * * *",
+    upkeep_cron="13 2 * * *",
+    analysis_tick=300,
+    checks_cron="52 */3 * * *",
     late_links=(600.0, 86_400.0),
 )
 

@@ -4,8 +4,10 @@ import dagster as dg
 
 from resources.cadence import Cadence
 
-DECISIONS = ("link_graph", "promotion", "schedule")
+DECISIONS = ("link_graph", "promotion", "change_rates", "schedule")
 """Groups whose assets decide something."""
+ANALYSIS = ("content", "quality", "marts", "upkeep")
+"""Groups that describe the crawl and look after it: slower, and never in the run of a decision."""
 
 
 def decisions_sensor(cadence: Cadence) -> dg.AutomationConditionSensorDefinition:
@@ -16,4 +18,16 @@ def decisions_sensor(cadence: Cadence) -> dg.AutomationConditionSensorDefinition
         minimum_interval_seconds=cadence.decisions_tick,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Starts a run of graph, ranks, promotions and schedule when they are due.",
+    )
+
+
+def analysis_sensor(cadence: Cadence, tables: tuple[str, ...]) -> dg.AutomationConditionSensorDefinition:
+    """Requests runs of what describes the crawl and looks after it, and of the checks of `tables`."""
+    return dg.AutomationConditionSensorDefinition(
+        "analysis",
+        target=dg.AssetSelection.groups(*ANALYSIS)
+        | dg.AssetSelection.checks_for_assets(*(dg.AssetKey(name) for name in tables)),
+        minimum_interval_seconds=cadence.analysis_tick,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Starts runs of quality, marts, near-duplicates, upkeep and the fleet tables' checks when due.",
     )

@@ -152,7 +152,7 @@ class Inbox:
             self._recrawl(planner, message, arrival.at)
         elif isinstance(message, Redeliver):
             self._redeliver(planner, message, arrival.shard)
-        else:
+        elif isinstance(message, Excluded):
             planner.exclude(message.host)
 
     def _recrawl(self, planner: Planner, message: Recrawl, at: float) -> None:

@@ -54,7 +54,22 @@ class Redeliver(msgspec.Struct, frozen=True, tag="redeliver"):
     number: int
 
 
-InboxMessage = Discover | Admit | Recrawl | Redeliver
+class Worth(msgspec.Struct, frozen=True, array_like=True):
+    """What a URL is worth now, in place of what it was thought to be worth when it was found."""
+
+    url: str
+    value: Value
+    reason: str = ""
+    """Why, for people: like "duplicate of https://…"."""
+
+
+class Appraise(msgspec.Struct, frozen=True, tag="appraise"):
+    """New values of known URLs of this shard: duplicates are worth less, for example."""
+
+    urls: tuple[Worth, ...]
+
+
+InboxMessage = Discover | Admit | Recrawl | Redeliver | Appraise
 
 
 class HostPolicy(msgspec.Struct, frozen=True):
@@ -69,11 +84,25 @@ class HostPolicy(msgspec.Struct, frozen=True):
     since: float = 0.0
 
 
+class GroupPriors(msgspec.Struct, frozen=True):
+    """Directive `priors.<shard>`: what is believed of a page's change rate before it has a history.
+
+    Gamma priors (shape, rate parameter in days): of a URL group (host → group id → prior), else of the host,
+    else the `default` of all groups.
+    """
+
+    default: tuple[float, float]
+    hosts: dict[str, tuple[float, float]]
+    groups: dict[str, dict[int, tuple[float, float]]]
+
+
 class ScheduleWindow(msgspec.Struct, frozen=True):
     """Allocation of one window: at most so many fetches per host until `ends_at` (UTC seconds).
 
-    In force from its arrival. Hosts that are not named are bound by politeness alone; `fastlane` is outside
+    In force from its start. Hosts that are not named are bound by politeness alone; `fastlane` is outside
     every allocation. `starts_at` and `budget` say what the allocations were computed for.
+    `groups` (host → group id → fetches) caps single URL groups within their host's allocation; groups that
+    are not named share what the host has. Published per shard (`window.<shard>`), each with its own hosts.
     """
 
     window_id: str
@@ -81,6 +110,7 @@ class ScheduleWindow(msgspec.Struct, frozen=True):
     ends_at: float
     budget: int
     allocations: dict[str, int]
+    groups: dict[str, dict[int, int]] = {}
 
 
 class ShardOwner(msgspec.Struct, frozen=True):

@@ -89,7 +89,13 @@ FETCHES = Table(
         _c("link_set", S, "fetch_id whose `links` rows are this page's current links."),
         _c("depth", I16, "Clicks from a root of the host."),
         _c("previous_success_at", TIME, "The last successful fetch before this one."),
-        _c("group_id", I32, "Primary URL group; 0 = not grouped yet."),
+        _c("group_id", I32, "Primary URL group, unique within its host; 0 = not grouped yet."),
+        _c("template", S, "Path template of the primary group."),
+        _c(
+            "predicted_change",
+            F32,
+            "Probability of a change since the last success, as believed before this fetch; null on the first.",
+        ),
         _c("rate_a", F32, "Page posterior increment over the group prior (Gamma shape), after this fetch."),
         _c("rate_b", F32, "Page posterior increment over the group prior (days), after this fetch."),
         _c("value", F32, "Value of the page when it was picked."),
@@ -138,6 +144,11 @@ PAGES = Table(
         _c("content_type", S, "Content-Type as sent."),
         _c("fingerprint", S, "MD5 (hex) over cleaned markup."),
         _c("simhash", I64, "64-bit simhash of the main text (signed)."),
+        _c(
+            "text_hash",
+            S,
+            "xxh3_64 (hex) of the main text, white space folded: equal texts, whatever is around.",
+        ),
         _c("links", I32, "Number of links."),
         _c("truncated", BOOL, "The body was cut at the size cap."),
         _c("noindex", BOOL, "Meta robots or X-Robots-Tag says noindex."),
@@ -363,6 +374,9 @@ CRAWL_SCHEDULE = Table(
         _c("reserved", I64, "Of these, reserved for deadlines.", True),
         _c("most", I64, "Most that politeness and available work allow.", True),
         _c("score", F64, "Marginal value per cost at the allotment."),
+        _c("template", S, "Path template of the group; null for the host as a whole."),
+        _c("eligible", I64, "Pages of the group that are worth a fetch in the window."),
+        _c("cost", F64, "Expected cost of one fetch (units: see `cost` in crawl_quality)."),
         _c("propensity", F64, "Probability of this allotment under the policy."),
         _c("reason", S, "In words."),
         _c("input_versions", pa.map_(S, I64), "Delta versions that it was computed from.", True),
@@ -370,10 +384,153 @@ CRAWL_SCHEDULE = Table(
     ),
 )
 
+URL_GROUPS = Table(
+    "url_groups",
+    "One URL group: pages of one host that share a path template, and what has been seen of them.",
+    "dagster",
+    (
+        _c("host", S, "Hostname.", True),
+        _c("group_id", I32, "Group, unique within its host.", True),
+        _c("template", S, "Path template, like /story/* or /p/#.html?page.", True),
+        _c("pages", I64, "Distinct pages fetched.", True),
+        _c("known_urls", I64, "URLs known, fetched or not, as of the last snapshot of the frontier."),
+        _c("checks", I64, "Successful fetches that could see a change (all but a page's first).", True),
+        _c("changed", I64, "Of these, fetches that found one.", True),
+        _c("depth", F64, "Mean depth."),
+        _c("in_links", F64, "Mean number of links that a page of it has."),
+        _c("main_links", F64, "Share of these links that stand in main content."),
+        _c("fetch_ms", F64, "Mean duration of a fetch (ms)."),
+        _c("wire_bytes", F64, "Mean bytes read per fetch."),
+        _c("example", S, "One of its pages.", True),
+        _c("last_seen", TIME, "Last fetch of one of its pages.", True),
+    ),
+    partition_by=(),
+)
+
+CHANGE_RATES = Table(
+    "change_rates",
+    "How often the pages of one URL group change: the group's prior by EM, beside classical estimates.",
+    "dagster",
+    (
+        _c("host", S, "Hostname.", True),
+        _c("group_id", I32, "Group, unique within its host.", True),
+        _c("template", S, "Path template.", True),
+        _c("pages", I64, "Pages with at least one check.", True),
+        _c("checks", I64, "Checks: successful fetches that could see a change.", True),
+        _c("changed", I64, "Of these, changed.", True),
+        _c("unchanged", I64, "Of these, unchanged.", True),
+        _c("prior_a", F64, "Shape of the group's Gamma prior.", True),
+        _c("prior_b", F64, "Rate parameter of the group's Gamma prior (days).", True),
+        _c(
+            "rate",
+            F64,
+            "Expected changes per day of a page of the group (mean of the page posteriors).",
+            True,
+        ),
+        _c("rate_low", F64, "10th percentile of the belief about `rate`."),
+        _c("rate_high", F64, "90th percentile of the belief about `rate`."),
+        _c("cho_rate", F64, "Cho & Garcia-Molina, bias reduced: changes per day."),
+        _c("naive_rate", F64, "Changes seen per day of watching: saturates; for comparison only."),
+        _c("mean_interval", F64, "Mean time between checks (days)."),
+    ),
+    partition_by=(),
+)
+
+COLD_PRIORS = Table(
+    "cold_priors",
+    "The prior that a model gives to a URL group of which too little has been seen.",
+    "dagster",
+    (
+        _c("host", S, "Hostname.", True),
+        _c("group_id", I32, "Group, unique within its host.", True),
+        _c("template", S, "Path template.", True),
+        _c("prior_a", F64, "Shape of the Gamma prior.", True),
+        _c("prior_b", F64, "Rate parameter of the Gamma prior (days).", True),
+        _c("predicted_rate", F64, "Changes per day that the model expects.", True),
+    ),
+    partition_by=(),
+)
+
+RELATED_HOSTS = Table(
+    "related_hosts",
+    "One host of a component of hosts that belong together (shared address, registrable domain).",
+    "dagster",
+    (
+        _c("component", I64, "Number of the component: hosts of one number belong together.", True),
+        _c("host", S, "Hostname.", True),
+        _c("size", I64, "Hosts in the component.", True),
+        _c(
+            "shared",
+            pa.list_(S),
+            "What it shares with others, like address:192.0.2.1 or domain:example.org.",
+            True,
+        ),
+        _c("state", S, "seed, horizon or excluded.", True),
+    ),
+    partition_by=(),
+)
+
+NEAR_DUPLICATES = Table(
+    "near_duplicates",
+    "One page of a cluster of pages that say (nearly) the same.",
+    "dagster",
+    (
+        _c("cluster_id", S, "The cluster: hash of its representative's URL.", True),
+        _c("url", S, "Page.", True),
+        _c("host", S, "Its host.", True),
+        _c("fetch_id", S, "The version of the page in `pages` that was compared.", True),
+        _c("representative", S, "The page that stands for the cluster: the one known longest.", True),
+        _c("is_representative", BOOL, "This is that page.", True),
+        _c("kind", S, "exact (same main text) or near.", True),
+        _c("similarity", F64, "Jaccard similarity of 3-word shingles with the representative.", True),
+        _c("words", I64, "Words of main text.", True),
+        _c("size", I64, "Pages in the cluster.", True),
+    ),
+    partition_by=(),
+)
+
+CRAWL_QUALITY = Table(
+    "crawl_quality",
+    "One measure of the crawl at one time.",
+    "dagster",
+    (
+        _c("measured_at", TIME, "When.", True),
+        _c("measure", S, "Name of the measure; its definition is in crawl_platform/quality.", True),
+        _c("dimension", S, "usefulness, completeness, freshness, timeliness, cost or politeness.", True),
+        _c("value", F64, "The measure; null where there is nothing to measure yet."),
+        _c("unit", S, "Unit of the value.", True),
+        _c("numerator", F64, "What was counted."),
+        _c("denominator", F64, "Out of what."),
+        _c("window_seconds", F64, "Length of the time looked back over; null for a state."),
+        _c("input_versions", pa.map_(S, I64), "Delta versions that it was computed from.", True),
+        _c("date", DATE, "UTC day (partition).", True),
+    ),
+)
+
+UPKEEP = Table(
+    "upkeep",
+    "One thing that upkeep did to one table.",
+    "dagster",
+    (
+        _c("happened_at", TIME, "When.", True),
+        _c("table_name", S, "Table.", True),
+        _c("action", S, "compact, checkpoint, retain, vacuum or sweep.", True),
+        _c("files_before", I64, "Live data files before (sweep: staged files)."),
+        _c("files_after", I64, "The same after."),
+        _c("files_removed", I64, "Files deleted from the disk."),
+        _c("rows_removed", I64, "Rows that retention took out of the current version."),
+        _c("bytes_freed", I64, "Bytes deleted from the disk."),
+        _c("seconds", F64, "How long it took.", True),
+        _c("detail", S, "For people."),
+        _c("date", DATE, "UTC day (partition).", True),
+    ),
+)
+
 TABLES: dict[str, Table] = {
     t.name: t
     for t in (
         FETCHES, LINKS, PAGES, HOSTS, FRONTIER, FLEET_STATS, COMMITS, REQUESTS, DECISIONS,
-        HOST_GRAPH, HOST_RANKS, PROMOTIONS, CRAWL_SCHEDULE,
+        HOST_GRAPH, HOST_RANKS, RELATED_HOSTS, PROMOTIONS, URL_GROUPS, CHANGE_RATES, COLD_PRIORS,
+        CRAWL_SCHEDULE, NEAR_DUPLICATES, CRAWL_QUALITY, UPKEEP,
     )
 }  # fmt: skip
