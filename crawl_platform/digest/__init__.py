@@ -1,6 +1,6 @@
 """Bytes to facts: encoding, links, main text, change fingerprint, simhash. No I/O, no clock; never raises."""
 
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 
 from crawl_platform.digest import charset
 from crawl_platform.digest.blocks import main_text
@@ -38,6 +38,7 @@ def _html(body: bytes, url: str, content_type: str | None) -> Digest:
         charset=encoding,
         fingerprint=fingerprint(title, page.blocks),
         simhash=simhash(text),
+        text_hash=_text_hash(text),
         links=links,
         links_hash=_links_hash(links),
         title=title[:MAX_TITLE],
@@ -55,8 +56,18 @@ def _text(body: bytes, content_type: str | None) -> Digest:
     encoding = charset.bom(body) or charset.declared(content_type) or charset.sniff(body, None)[0]
     text = charset.decode(body, encoding).decode("utf-8", "replace")[:MAX_TEXT]
     return Digest(
-        is_html=False, charset=encoding, fingerprint=of_bytes(body), simhash=simhash(text), text=text
+        is_html=False,
+        charset=encoding,
+        fingerprint=of_bytes(body),
+        simhash=simhash(text),
+        text_hash=_text_hash(text),
+        text=text,
     )
+
+
+def _text_hash(text: str) -> str:
+    folded = " ".join(text.split())
+    return xxh3_64_hexdigest(folded.encode("utf-8", "replace")) if folded else ""
 
 
 def _links_hash(links: tuple[Link, ...]) -> int:

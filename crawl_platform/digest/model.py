@@ -19,8 +19,8 @@ class Link(msgspec.Struct, frozen=True):
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """The facts of one body. For what is no HTML all but `fingerprint`, `charset` and (plain text) `text`
-    and `simhash` are empty."""
+    """The facts of one body. For what is no HTML all but `fingerprint`, `charset` and (plain text) `text`,
+    `simhash` and `text_hash` are empty."""
 
     is_html: bool
     charset: str
@@ -29,6 +29,8 @@ class Digest(msgspec.Struct, frozen=True):
     """MD5 (hex) of what counts as a change."""
     simhash: int = 0
     """64-bit simhash of the main text, as a signed integer; 0 if there is no text."""
+    text_hash: str = ""
+    """xxh3_64 (hex) of the main text, white space folded and case kept; '' if there is no text."""
     links: tuple[Link, ...] = ()
     links_hash: int = 0
     """xxh3_64 (unsigned) over url, rel and position of all links, in document order."""

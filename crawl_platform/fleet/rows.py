@@ -101,6 +101,7 @@ def page_row(fetch_id: str, lease: Lease, response: Response, digest: Digest) ->
         "content_type": response.header("content-type")[:200] or None,
         "fingerprint": digest.fingerprint,
         "simhash": digest.simhash,
+        "text_hash": digest.text_hash or None,
         "links": len(digest.links),
         "truncated": response.truncated,
         "noindex": digest.noindex or "noindex" in response.header("x-robots-tag").lower(),

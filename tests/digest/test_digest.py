@@ -144,3 +144,24 @@ def test_scripts_without_spaces_have_simhashes_too() -> None:
 
     assert distance(simhash(text), simhash(text[:300] + "新" + text[301:])) <= 8
     assert distance(simhash(text), simhash("".join(chr(0x5E00 + i * 37 % 2_000) for i in range(600)))) >= 16
+
+
+def test_equal_main_texts_have_equal_hashes_whatever_is_around_them() -> None:
+    paragraph = "The council of the town met on Monday and decided that the old bridge will be rebuilt. " * 8
+    plain = digest(f"<p>{paragraph}".encode(), URL, "text/html")
+    framed = digest(
+        f"<nav><a href=x>Home</a></nav><div><p>{paragraph.replace(' ', '  ', 9)}</div>".encode(),
+        URL,
+        "text/html",
+    )
+    shouted = digest(f"<p>{paragraph.upper()}".encode(), URL, "text/html")
+
+    assert plain.text_hash == framed.text_hash
+    assert plain.text_hash == digest(paragraph.encode(), URL, "text/plain").text_hash
+    assert plain.text_hash != shouted.text_hash
+    assert len(plain.text_hash) == 16
+
+
+def test_no_text_has_no_hash() -> None:
+    assert digest(b"<img src=x>", URL, "text/html").text_hash == ""
+    assert digest(b"%PDF-1.4", URL, "application/pdf").text_hash == ""
