@@ -9,6 +9,10 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 
+DAY = 86_400.0
+"""Seconds."""
+
+
 class Clock(Protocol):
     def now(self) -> float:
         """UTC seconds since 1970. May step either way."""

@@ -1,0 +1,158 @@
+"""What the crawl believes beside what is true: only a synthetic web knows, so only the demo can say.
+
+Nothing here feeds back into the crawl. Rates are changes per day, as in the lake; the web's own are per second.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from crawl_platform.clock import DAY
+from crawl_platform.lake.lake import Lake
+from crawl_platform.simulation.web import SyntheticWeb
+
+ENOUGH = 20
+"""Changed and unchanged checks from which on a group's rate is held to the truth."""
+
+GROUPS = f"""
+SELECT host, group_id, template, rate, cho_rate, naive_rate, checks, changed, unchanged
+FROM change_rates WHERE changed >= {ENOUGH} AND unchanged >= {ENOUGH} ORDER BY changed DESC, host, template
+"""
+CHECKED_PAGES = """
+SELECT host, arg_max(group_id, started_at) AS group_id, url FROM fetches
+WHERE kind = 'page' AND changed IS NOT NULL GROUP BY host, url ORDER BY url
+"""
+COPIES = """
+SELECT url, max(started_at) AS fetched_at FROM fetches
+WHERE kind = 'page' AND outcome IN ('ok', 'not_modified') GROUP BY url ORDER BY url
+"""
+MEASURED = """
+SELECT epoch(measured_at) AS at, value, input_versions FROM crawl_quality WHERE measure = 'freshness'
+    AND value IS NOT NULL ORDER BY measured_at DESC LIMIT 1
+"""
+CLUSTERS = "SELECT cluster_id, list(url ORDER BY url) AS urls FROM near_duplicates GROUP BY 1 ORDER BY 1"
+
+
+@dataclass(frozen=True)
+class GroupRate:
+    """One group's rate as estimated and as it is, changes per day."""
+
+    host: str
+    template: str
+    estimated: float
+    cho: float
+    naive: float
+    true: float
+    checks: int
+
+    @property
+    def error(self) -> float:
+        """Relative error of the estimate."""
+        return abs(self.estimated - self.true) / self.true
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """Share of the fetched pages whose copy equals the live page: as measured and as it is, in [0, 1]."""
+
+    measured: float
+    true: float
+
+    @property
+    def points(self) -> float:
+        """Difference in percentage points."""
+        return 100 * abs(self.measured - self.true)
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """How our clusters of near-duplicates compare with the true ones, in pairs of pages."""
+
+    clusters: int
+    right: tuple[tuple[str, ...], ...]
+    wrong: tuple[tuple[str, str], ...]
+    pairs: int
+
+    @property
+    def precision(self) -> float:
+        return 1.0 - len(self.wrong) / self.pairs if self.pairs else 1.0
+
+
+def group_rates(web: SyntheticWeb, lake: Lake, now: float) -> list[GroupRate]:
+    """Every group with enough checks, beside the mean true rate of its pages; groups that never change are left
+    out, since they have no relative error."""
+    pages: dict[tuple[str, int], list[str]] = {}
+    for row in lake.query(CHECKED_PAGES).to_pylist():
+        pages.setdefault((row["host"], row["group_id"]), []).append(row["url"])
+    found = []
+    for row in lake.query(GROUPS).to_pylist():
+        true = _true_rate(web, pages.get((row["host"], row["group_id"]), []), now)
+        if true:
+            found.append(
+                GroupRate(
+                    row["host"],
+                    row["template"],
+                    row["rate"],
+                    row["cho_rate"],
+                    row["naive_rate"],
+                    true,
+                    row["checks"],
+                )
+            )
+    return found
+
+
+def _true_rate(web: SyntheticWeb, urls: Iterable[str], now: float) -> float:
+    """Mean over the pages that exist, changes per day."""
+    rates = [web.rate(url, now) * DAY for url in urls if web.page(url, now) is not None]
+    return fmean(rates) if rates else 0.0
+
+
+def mean_error(rates: Sequence[GroupRate]) -> float | None:
+    """Mean relative error over groups; None if none is known well enough."""
+    return fmean(rate.error for rate in rates) if rates else None
+
+
+def freshness(web: SyntheticWeb, lake: Lake) -> Freshness | None:
+    """The last measurement beside the truth about the same copies at the same moment."""
+    rows = lake.query(MEASURED).to_pylist()
+    if not rows:
+        return None
+    at, inputs = rows[0]["at"], dict(rows[0]["input_versions"])
+    with lake.connect(versions={"fetches": inputs["fetches"]}) as connection:
+        copies: list[dict[str, Any]] = connection.execute(COPIES).to_arrow_table().to_pylist()
+    equal = [_is_fresh(web, row["url"], row["fetched_at"].timestamp(), at) for row in copies]
+    return Freshness(rows[0]["value"], float(np.mean(equal))) if equal else None
+
+
+def _is_fresh(web: SyntheticWeb, url: str, fetched_at: float, now: float) -> bool:
+    page = web.page(url, now)
+    return page is not None and page.version == web.version(url, fetched_at)
+
+
+def duplicates(web: SyntheticWeb, lake: Lake) -> Clusters:
+    """Our clusters, each pair of pages held against the true clusters."""
+    home = {_place(web, url): number for number, urls in enumerate(web.duplicates()) for url in urls}
+    right, wrong, pairs = [], [], 0
+    rows = lake.query(CLUSTERS).to_pylist()
+    for row in rows:
+        false = [pair for pair in combinations(row["urls"], 2) if not _together(web, home, *pair)]
+        pairs += len(row["urls"]) * (len(row["urls"]) - 1) // 2
+        wrong += false
+        if not false:
+            right.append(tuple(row["urls"]))
+    return Clusters(len(rows), tuple(right), tuple(wrong), pairs)
+
+
+def _together(web: SyntheticWeb, home: dict[tuple[str, str], int], first: str, second: str) -> bool:
+    places = _place(web, first), _place(web, second)
+    return places[0] == places[1] or (places[0] in home and home[places[0]] == home.get(places[1]))
+
+
+def _place(web: SyntheticWeb, url: str) -> tuple[str, str]:
+    site, path = web.locate(url)
+    return (site.host.name if site else "", path)
