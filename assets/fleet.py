@@ -18,8 +18,12 @@ OWNERS = ["team:crawl"]
 EXTERNAL = ("fetches", "links", "pages", "hosts", "frontier", "fleet_stats", "commits", "requests")
 """Tables that are not written by an asset."""
 
-UPSTREAM = {"links": ["fetches"], "pages": ["fetches"]}
-"""Rows that cite a row of another table."""
+UPSTREAM = {
+    "links": ["fetches"],
+    "pages": ["fetches"],
+    "commits": ["fetches", "links", "pages", "hosts", "frontier", "fleet_stats"],
+}
+"""Rows that cite a row, or a version, of another table."""
 
 FRESH_WITHIN = {"fetches": timedelta(minutes=15), "fleet_stats": timedelta(minutes=15)}
 """A fleet that runs writes these all the time: silence means that it has stopped."""

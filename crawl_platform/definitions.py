@@ -6,6 +6,7 @@ environment. Tests and other hosts of the layer call `build_definitions` with re
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -17,10 +18,11 @@ from assets.fleet_checks import fleet_checks
 from assets.operator_jobs import OPERATOR_JOBS
 from crawl_platform.clock import SystemClock
 from crawl_platform.errors import ConfigurationError
+from crawl_platform.lake.tables import TABLES
 from crawl_platform.settings import Settings, load
 from resources.cadence import cadence_of
 from resources.fleet import FleetResource
-from resources.lake import LakeResource
+from resources.lake import LakeResource, table_metadata
 from sensors.automation import analysis_sensor, decisions_sensor
 from sensors.fastlane import fastlane_sensor
 from sensors.promotion import promotion_sensor
@@ -38,6 +40,9 @@ ASSETS = (
     *upkeep.ASSETS,
     *marts.ASSETS,
 )
+
+TABLE_OF = {"link_graph": "host_graph", "value_model": "cold_priors"}
+"""Table of an asset that is not called like it."""
 
 
 def deployment() -> dg.Definitions:
@@ -58,7 +63,7 @@ def build_definitions(
     return dg.Definitions(
         assets=[
             *fleet_specs(settings.lake_root),
-            *(automate(asset, by_name) for asset in ASSETS),
+            *(automate(declare(asset, settings.lake_root), by_name) for asset in ASSETS),
         ],
         asset_checks=fleet_checks(cadence),
         sensors=[
@@ -72,6 +77,17 @@ def build_definitions(
         resources={**_resources(settings), **(resource_overrides or {})},
         executor=dg.in_process_executor,
     )
+
+
+def declare(asset: dg.AssetsDefinition, lake_root: Path) -> dg.AssetsDefinition:
+    """`asset` with the columns and place of the table that it writes, known before its first run."""
+
+    def with_table(spec: dg.AssetSpec) -> dg.AssetSpec:
+        name = spec.key.to_user_string()
+        table = TABLE_OF.get(name, name)
+        return spec.merge_attributes(metadata=table_metadata(lake_root, table)) if table in TABLES else spec
+
+    return asset.map_asset_specs(with_table)
 
 
 def _settings_of_environment() -> Settings:
