@@ -43,3 +43,8 @@ class Crawl:
         if not is_running(self.home):
             raise ConfigurationError(f"no fleet is running at {self.home}: start it with `crawl up`")
         return FleetClient(self.home / "run" / "nats.json", self.lake.n_shards)
+
+    @property
+    def running_fleet(self) -> FleetClient | None:
+        """For commands that tell less without a fleet."""
+        return self.fleet if is_running(self.home) else None

@@ -1,47 +1,16 @@
-"""`crawl explain URL`: why (not) crawled yet, and what happens next, from live state and the lake."""
+"""`crawl explain URL`: the facts of `fleet.explain` in words."""
 
-import tempfile
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from crawl_platform.admission.robots import RobotsCache, Verdict
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import json_option, print_json, show
-from crawl_platform.clock import SystemClock, as_datetime
-from crawl_platform.errors import ConfigurationError
-from crawl_platform.fleet.client import policy_for
-from crawl_platform.fleet.supervisor import is_running
-from crawl_platform.frontier.records import (
-    LANES,
-    NO_LANE,
-    STATES,
-    HostRecord,
-    RobotsRecord,
-    UrlRecord,
-    decode,
-    host_key,
-    robots_key,
-    url_key,
-)
-from crawl_platform.frontier.rocks import RocksKV
-from crawl_platform.web import url as urls
-from crawl_platform.web.host import is_hostname, shard_of
-from crawl_platform.web.traps import trap_reason
-
-
-@dataclass(slots=True)
-class Found:
-    """What the cells' stores know, read live beside them."""
-
-    cell: str = ""
-    host: HostRecord | None = None
-    robots: RobotsRecord | None = None
-    url: UrlRecord | None = None
+from crawl_platform.clock import SystemClock
+from crawl_platform.fleet.explain import Sources, explain_url
 
 
 @click.command()
@@ -51,163 +20,13 @@ class Found:
 def explain(url: str, as_json: bool, home: Path) -> None:
     """Say everything that is known about URL: its host, robots, place in the queue, fetches, and why."""
     crawl = Crawl.at(home)
-    facts = explain_url(crawl, url)
+    sources = Sources(crawl.settings, crawl.lake, crawl.running_fleet, SystemClock().now())
+    facts = explain_url(sources, url)
     if as_json:
         print_json(facts)
         return
     for line in in_words(facts):
         click.echo(line)
-
-
-def explain_url(crawl: Crawl, url: str) -> dict[str, Any]:
-    """All facts as one JSON-able dict. Raises `ConfigurationError` if `url` can't be crawled at all."""
-    canonical = urls.canonicalize(_root_of(crawl, url) if is_hostname(url) else url)
-    if canonical is None:
-        raise ConfigurationError(f"not a URL that can be crawled: {url!r} (http or https, with a host)")
-    host = urls.host_of(canonical)
-    shard = shard_of(host, crawl.lake.n_shards)
-    found = _live(crawl, shard, host, canonical)
-    now = SystemClock().now()
-    return {
-        "url": canonical,
-        "rules_fired": urls.explain(url),
-        "trap": trap_reason(canonical, crawl.settings.frontier),
-        "host": _host_facts(crawl, host, shard, found, now),
-        "robots": _robots_facts(crawl, canonical, found.robots, now),
-        "state": None if found.url is None else _url_facts(found.url),
-        "window": _window_facts(crawl, host, now),
-        "decision": _decision(crawl, host),
-        "last_fetches": _fetches(crawl, canonical),
-        "robots_fetches": _fetches(crawl, urls.origin_of(canonical) + "/robots.txt")[:1],
-        "linked_by": _linkers(crawl, canonical),
-    }
-
-
-def _root_of(crawl: Crawl, host: str) -> str:
-    """The first page of a host that was named without a scheme, as the crawl knows it."""
-    found = crawl.lake.query(
-        "SELECT url FROM fetches WHERE host = $1 AND kind = 'page' ORDER BY depth, started_at LIMIT 1", [host]
-    )
-    if not found.num_rows:
-        found = crawl.lake.query(
-            "SELECT dst_url FROM links WHERE dst_host = $1 GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1",
-            [host],
-        )
-    known: list[str] = found.column(0).to_pylist()
-    return known[0] if known else f"https://{host}/"
-
-
-def _live(crawl: Crawl, shard: int, host: str, url: str) -> Found:
-    found = Found()
-    for store in sorted(crawl.home.glob("cells/*/state")):
-        with tempfile.TemporaryDirectory() as scratch:
-            kv = RocksKV.read_beside(store, Path(scratch))
-            record = kv.get(host_key(shard, host))
-            if record is not None:
-                found.cell = store.parent.name
-                found.host = decode(record, HostRecord)
-                robots = kv.get(robots_key(shard, urls.origin_of(url)))
-                found.robots = decode(robots, RobotsRecord) if robots is not None else None
-                page = kv.get(url_key(shard, host, url))
-                found.url = decode(page, UrlRecord) if page is not None else None
-            kv.close()
-    return found
-
-
-def _host_facts(crawl: Crawl, host: str, shard: int, found: Found, now: float) -> dict[str, Any]:
-    policies = crawl.fleet.hosts() if is_running(crawl.home) else {}
-    policy = policy_for(policies, host)
-    if policy is not None:
-        state = policy.state
-    elif found.host is not None:
-        state = "seed"
-    else:
-        seen = crawl.lake.query("SELECT 1 FROM links WHERE dst_host = $1 LIMIT 1", [host]).num_rows
-        state = "horizon" if seen else "unknown"
-    facts: dict[str, Any] = {"name": host, "shard": shard, "cell": found.cell or None, "state": state}
-    if policy is not None:
-        facts |= {"trusted": policy.trusted, "reason": policy.reason, "since": as_datetime(policy.since)}
-    if found.host is not None:
-        record = found.host
-        delay = max(record.crawl_delay, crawl.settings.politeness.host_delay)
-        facts |= {
-            "known_urls": record.known,
-            "queued": record.queued,
-            "fetched": record.fetched,
-            "delay": delay,
-        }
-        facts["surface_mode"] = record.surface
-        facts["backed_off_until"] = as_datetime(record.not_before) if record.not_before > now else None
-    return facts
-
-
-def _robots_facts(crawl: Crawl, url: str, record: RobotsRecord | None, now: float) -> dict[str, Any]:
-    if record is None:
-        return {"verdict": "unknown", "detail": "robots.txt has not been read yet: it comes before any page"}
-    cache = RobotsCache(crawl.settings.identity.agent, crawl.settings.politeness)
-    delay = cache.store(urls.origin_of(url), record.rule, record.body, record.expires_at)
-    verdict, _ = cache.verdict(urls.origin_of(url), url, min(now, record.expires_at - 1))
-    return {
-        "verdict": "denied" if verdict is Verdict.DENIED else verdict.value,
-        "read_at": as_datetime(record.fetched_at),
-        "expires_at": as_datetime(record.expires_at),
-        "crawl_delay": delay or None,
-    }
-
-
-def _url_facts(record: UrlRecord) -> dict[str, Any]:
-    queued = record.lane != NO_LANE
-    return {
-        "state": STATES[record.state],
-        "reason": record.reason or None,
-        "lane": LANES[record.lane] if queued else None,
-        "due_at": as_datetime(record.rank / 1000) if queued else None,
-        "value": record.value,
-        "depth": record.depth,
-        "fails": record.fails,
-        "rate_a": record.rate_a,
-        "rate_b": record.rate_b,
-        "discovered_at": as_datetime(record.discovered_at),
-        "last_success_at": as_datetime(record.last_success_at) if record.last_success_at else None,
-    }
-
-
-def _window_facts(crawl: Crawl, host: str, now: float) -> dict[str, Any] | None:
-    window = crawl.fleet.window() if is_running(crawl.home) else None
-    if window is None or window.ends_at < now:
-        return None
-    return {
-        "window_id": window.window_id,
-        "ends_at": as_datetime(window.ends_at),
-        "fetches_for_host": window.allocations.get(host),
-    }
-
-
-def _fetches(crawl: Crawl, url: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = crawl.lake.query(
-        "SELECT started_at, kind, lane, outcome, status, changed, duration_ms FROM fetches "
-        "WHERE url = $1 ORDER BY started_at DESC LIMIT 5",
-        [url],
-    ).to_pylist()
-    return found
-
-
-def _decision(crawl: Crawl, host: str) -> dict[str, Any] | None:
-    """The last decision about the host: promoted, or held and why."""
-    found: list[dict[str, Any]] = crawl.lake.query(
-        "SELECT decided_at, verdict, reason, decision_id FROM decisions WHERE subject = $1 AND kind <> 'schedule' "
-        "ORDER BY decided_at DESC LIMIT 1",
-        [host],
-    ).to_pylist()
-    return found[0] if found else None
-
-
-def _linkers(crawl: Crawl, url: str) -> list[str]:
-    found = crawl.lake.query(
-        "SELECT DISTINCT src_url FROM links_now WHERE dst_url = $1 ORDER BY 1 LIMIT 5", [url]
-    )
-    linkers: list[str] = found.column(0).to_pylist()
-    return linkers
 
 
 def in_words(facts: dict[str, Any]) -> list[str]:

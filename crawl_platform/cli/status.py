@@ -13,10 +13,10 @@ from rich.text import Text
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import bytes_text, json_option, print_json, print_rows, show
-from crawl_platform.clock import SystemClock, as_datetime
+from crawl_platform.clock import SystemClock
 from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet.messages import Heartbeat
-from crawl_platform.fleet.supervisor import FleetStatus, is_running, read_status
+from crawl_platform.fleet.report import fleet_report
 
 RECENT = """
     SELECT outcome, count(*) AS fetches, round(avg(duration_ms)) AS ms, sum(wire_bytes)::BIGINT AS bytes
@@ -26,8 +26,6 @@ BUSIEST = """
     SELECT host, count(*) AS fetches, round(avg(duration_ms)) AS ms, sum(wire_bytes)::BIGINT AS bytes
     FROM fetches WHERE started_at > now() - INTERVAL 1 MINUTE GROUP BY ALL ORDER BY fetches DESC, host LIMIT 8
 """
-STALE = 10.0
-"""Seconds without a heartbeat after which a cell is called silent."""
 
 
 @click.command()
@@ -49,39 +47,10 @@ def status(as_json: bool, home: Path) -> None:
 
 
 def _report(crawl: Crawl) -> dict[str, Any]:
-    fleet = read_status(crawl.home)
-    running = is_running(crawl.home)
-    beats = _beats(crawl) if running else []
-    commit = crawl.lake.latest_commit()
-    children = fleet.children if fleet is not None and running else []
-    silent = [beat.cell for beat in beats if SystemClock().now() - beat.at > STALE]
-    well = running and all(child.state == "running" for child in children) and not silent
-    return {
-        "home": str(crawl.home),
-        "state": _state(fleet, running),
-        "paused": running and crawl.fleet.paused(),
-        "well": well,
-        "processes": [
-            {"name": c.name, "pid": c.pid, "state": c.state, "restarts": c.restarts, "detail": c.detail}
-            for c in children
-        ],
-        "cells": [
-            {"cell": b.cell, "silent": b.cell in silent, "last_heartbeat": as_datetime(b.at), **b.report}
-            for b in beats
-        ],
-        "commit": None
-        if commit is None
-        else {"commit_id": commit.commit_id, "committed_at": commit.committed_at},
-        "dagster": f"http://127.0.0.1:{crawl.settings.orchestration.port}"
-        if any(c.name == "dagster" for c in children)
-        else None,
-    }
-
-
-def _state(fleet: FleetStatus | None, running: bool) -> str:
-    if running and fleet is not None:
-        return fleet.state
-    return "stopped" if fleet is None or fleet.state == "stopped" else "died"
+    report = fleet_report(crawl.settings, crawl.lake, crawl.running_fleet, SystemClock().now())
+    if report["trouble"]:
+        click.echo(report["trouble"], err=True)
+    return report
 
 
 def _beats(crawl: Crawl) -> list[Heartbeat]:

@@ -1,0 +1,213 @@
+"""Everything that is known about one URL: from the cells' stores, the directives in force and the lake."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crawl_platform.admission.robots import RobotsCache, Verdict
+from crawl_platform.clock import as_datetime
+from crawl_platform.errors import ConfigurationError
+from crawl_platform.fleet.client import FleetClient, policy_for
+from crawl_platform.fleet.live import live_stores
+from crawl_platform.frontier.records import (
+    LANES,
+    NO_LANE,
+    STATES,
+    HostRecord,
+    RobotsRecord,
+    UrlRecord,
+    decode,
+    host_key,
+    robots_key,
+    url_key,
+)
+from crawl_platform.lake.lake import Lake
+from crawl_platform.settings import Settings
+from crawl_platform.web import url as urls
+from crawl_platform.web.host import is_hostname, shard_of
+from crawl_platform.web.traps import trap_reason
+
+SNAPSHOT = """
+SELECT state, lane, due_at, value, depth, fails, rate_a, rate_b, discovered_at, last_success_at
+FROM frontier_now WHERE url = $1
+"""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where to look. `client` is None while no fleet runs; `now` is UTC seconds."""
+
+    settings: Settings
+    lake: Lake
+    client: FleetClient | None
+    now: float
+
+    @property
+    def home(self) -> Path:
+        return self.settings.root
+
+    def rows(self, sql: str, *parameters: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.lake.query(sql, list(parameters)).to_pylist()
+        return found
+
+
+@dataclass(slots=True)
+class Found:
+    """What the cells' stores know, read live beside them. `stores`: how many there are on this machine."""
+
+    cell: str = ""
+    host: HostRecord | None = None
+    robots: RobotsRecord | None = None
+    url: UrlRecord | None = None
+    stores: int = 0
+
+
+def explain_url(sources: Sources, url: str) -> dict[str, Any]:
+    """All facts as one JSON-able dict. Raises `ConfigurationError` if `url` can't be crawled at all."""
+    canonical = urls.canonicalize(_root_of(sources, url) if is_hostname(url) else url)
+    if canonical is None:
+        raise ConfigurationError(f"not a URL that can be crawled: {url!r} (http or https, with a host)")
+    host = urls.host_of(canonical)
+    shard = shard_of(host, sources.lake.n_shards)
+    found = _live(sources.home, shard, host, canonical)
+    return {
+        "url": canonical,
+        "rules_fired": urls.explain(url),
+        "trap": trap_reason(canonical, sources.settings.frontier),
+        "host": _host_facts(sources, host, shard, found),
+        "robots": _robots_facts(sources, canonical, found.robots),
+        "state": _state(sources, canonical, found),
+        "window": _window_facts(sources, host),
+        "decision": _decision(sources, host),
+        "last_fetches": _fetches(sources, canonical),
+        "robots_fetches": _fetches(sources, urls.origin_of(canonical) + "/robots.txt")[:1],
+        "linked_by": _linkers(sources, canonical),
+    }
+
+
+def _root_of(sources: Sources, host: str) -> str:
+    """The first page of a host that was named without a scheme, as the crawl knows it."""
+    found = sources.rows(
+        "SELECT url FROM fetches WHERE host = $1 AND kind = 'page' ORDER BY depth, started_at LIMIT 1", host
+    ) or sources.rows(
+        "SELECT dst_url AS url FROM links WHERE dst_host = $1 GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1",
+        host,
+    )
+    return str(found[0]["url"]) if found else f"https://{host}/"
+
+
+def _live(home: Path, shard: int, host: str, url: str) -> Found:
+    found = Found()
+    for cell, kv in live_stores(home):
+        found.stores += 1
+        record = kv.get(host_key(shard, host))
+        if record is not None:
+            found.cell = cell
+            found.host = decode(record, HostRecord)
+            robots = kv.get(robots_key(shard, urls.origin_of(url)))
+            found.robots = decode(robots, RobotsRecord) if robots is not None else None
+            page = kv.get(url_key(shard, host, url))
+            found.url = decode(page, UrlRecord) if page is not None else None
+    return found
+
+
+def _host_facts(sources: Sources, host: str, shard: int, found: Found) -> dict[str, Any]:
+    policies = sources.client.hosts() if sources.client is not None else {}
+    policy = policy_for(policies, host)
+    if policy is not None:
+        state = policy.state
+    elif found.host is not None:
+        state = "seed"
+    else:
+        seen = sources.rows("SELECT 1 FROM links WHERE dst_host = $1 LIMIT 1", host)
+        state = "horizon" if seen else "unknown"
+    facts: dict[str, Any] = {"name": host, "shard": shard, "cell": found.cell or None, "state": state}
+    if policy is not None:
+        facts |= {"trusted": policy.trusted, "reason": policy.reason, "since": as_datetime(policy.since)}
+    if found.host is not None:
+        record = found.host
+        facts |= {
+            "known_urls": record.known,
+            "queued": record.queued,
+            "fetched": record.fetched,
+            "delay": max(record.crawl_delay, sources.settings.politeness.host_delay),
+        }
+        facts["surface_mode"] = record.surface
+        backed_off = record.not_before > sources.now
+        facts["backed_off_until"] = as_datetime(record.not_before) if backed_off else None
+    return facts
+
+
+def _robots_facts(sources: Sources, url: str, record: RobotsRecord | None) -> dict[str, Any]:
+    if record is None:
+        return {"verdict": "unknown", "detail": "robots.txt has not been read yet: it comes before any page"}
+    cache = RobotsCache(sources.settings.identity.agent, sources.settings.politeness)
+    delay = cache.store(urls.origin_of(url), record.rule, record.body, record.expires_at)
+    verdict, _ = cache.verdict(urls.origin_of(url), url, min(sources.now, record.expires_at - 1))
+    return {
+        "verdict": "denied" if verdict is Verdict.DENIED else verdict.value,
+        "read_at": as_datetime(record.fetched_at),
+        "expires_at": as_datetime(record.expires_at),
+        "crawl_delay": delay or None,
+    }
+
+
+def _state(sources: Sources, url: str, found: Found) -> dict[str, Any] | None:
+    """The URL's place in the frontier: live, or of the last snapshot where the stores are elsewhere."""
+    if found.url is not None:
+        return _url_facts(found.url)
+    if found.stores:
+        return None
+    rows = sources.rows(SNAPSHOT, url)
+    return {**rows[0], "reason": None} if rows else None
+
+
+def _url_facts(record: UrlRecord) -> dict[str, Any]:
+    queued = record.lane != NO_LANE
+    return {
+        "state": STATES[record.state],
+        "reason": record.reason or None,
+        "lane": LANES[record.lane] if queued else None,
+        "due_at": as_datetime(record.rank / 1000) if queued else None,
+        "value": record.value,
+        "depth": record.depth,
+        "fails": record.fails,
+        "rate_a": record.rate_a,
+        "rate_b": record.rate_b,
+        "discovered_at": as_datetime(record.discovered_at),
+        "last_success_at": as_datetime(record.last_success_at) if record.last_success_at else None,
+    }
+
+
+def _window_facts(sources: Sources, host: str) -> dict[str, Any] | None:
+    window = sources.client.window() if sources.client is not None else None
+    if window is None or window.ends_at < sources.now:
+        return None
+    return {
+        "window_id": window.window_id,
+        "ends_at": as_datetime(window.ends_at),
+        "fetches_for_host": window.allocations.get(host),
+    }
+
+
+def _fetches(sources: Sources, url: str) -> list[dict[str, Any]]:
+    return sources.rows(
+        "SELECT started_at, kind, lane, outcome, status, changed, duration_ms FROM fetches "
+        "WHERE url = $1 ORDER BY started_at DESC LIMIT 5",
+        url,
+    )
+
+
+def _decision(sources: Sources, host: str) -> dict[str, Any] | None:
+    """The last decision about the host: promoted, or held and why."""
+    found = sources.rows(
+        "SELECT decided_at, verdict, reason, decision_id FROM decisions WHERE subject = $1 AND kind <> 'schedule' "
+        "ORDER BY decided_at DESC LIMIT 1",
+        host,
+    )
+    return found[0] if found else None
+
+
+def _linkers(sources: Sources, url: str) -> list[str]:
+    found = sources.rows("SELECT DISTINCT src_url FROM links_now WHERE dst_url = $1 ORDER BY 1 LIMIT 5", url)
+    return [row["src_url"] for row in found]

@@ -1,0 +1,70 @@
+"""What `crawl status` and the API say about the fleet: its processes, its cells, how far the lake is."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from crawl_platform.clock import as_datetime
+from crawl_platform.errors import ExchangeError
+from crawl_platform.fleet.client import FleetClient
+from crawl_platform.fleet.messages import Heartbeat
+from crawl_platform.fleet.supervisor import FleetStatus, is_running, read_status
+from crawl_platform.lake.lake import Lake
+from crawl_platform.settings import Settings
+
+STALE = 10.0
+"""Seconds without a heartbeat after which a cell is called silent."""
+
+
+def fleet_report(settings: Settings, lake: Lake, client: FleetClient | None, now: float) -> dict[str, Any]:
+    """All facts as one JSON-able dict; `well` is whether everything is as it should be.
+
+    `client` is None when no fleet runs. An exchange that does not answer is a fact too (`trouble`).
+    """
+    status = read_status(settings.root)
+    supervised = is_running(settings.root)
+    beats, paused, trouble = _ask(client)
+    commit = lake.latest_commit()
+    children = status.children if status is not None and supervised else []
+    silent = [beat.cell for beat in beats if now - beat.at > STALE]
+    # Where something else than our supervisor keeps the processes, the cells' heartbeats are all there is.
+    running = supervised or (status is None and len(beats) > len(silent))
+    well = running and not trouble and not silent and all(child.state == "running" for child in children)
+    return {
+        "home": str(settings.root),
+        "state": _state(status, supervised, running),
+        "paused": paused,
+        "well": well,
+        "trouble": trouble,
+        "processes": [
+            {"name": c.name, "pid": c.pid, "state": c.state, "restarts": c.restarts, "detail": c.detail}
+            for c in children
+        ],
+        "cells": [
+            {"cell": b.cell, "silent": b.cell in silent, "last_heartbeat": as_datetime(b.at), **b.report}
+            for b in beats
+        ],
+        "commit": None
+        if commit is None
+        else {"commit_id": commit.commit_id, "committed_at": commit.committed_at},
+        "dagster": f"http://127.0.0.1:{settings.orchestration.port}"
+        if any(c.name == "dagster" for c in children)
+        else None,
+    }
+
+
+def _ask(client: FleetClient | None) -> tuple[Sequence[Heartbeat], bool, str | None]:
+    """(heartbeats by cell, whether claiming is paused, what went wrong)."""
+    if client is None:
+        return [], False, None
+    try:
+        return sorted(client.heartbeats(), key=lambda beat: beat.cell), client.paused(), None
+    except ExchangeError as error:
+        return [], False, f"the cells can't be asked: {error}"
+
+
+def _state(status: FleetStatus | None, supervised: bool, running: bool) -> str:
+    if supervised and status is not None:
+        return status.state
+    if running:
+        return "running"
+    return "stopped" if status is None or status.state == "stopped" else "died"
