@@ -18,7 +18,8 @@ HALF_LIFE = 60.0
 """Days after which what was learnt counts half (rates drift)."""
 
 SMALLEST = 0.02
-"""Least shape, and least rate parameter in days: a group's prior may move under stored increments."""
+"""Least shape, and least rate parameter as a share of the prior's: a group's prior may move under stored
+increments. In days it would be no bound but a belief: half an hour is for ever on a web that changes in seconds."""
 
 
 class Gamma(NamedTuple):
@@ -82,7 +83,7 @@ def update_page(a: ArrayLike, b: ArrayLike, tau: ArrayLike, changed: ArrayLike) 
 
 def posterior(prior: Gamma, da: float, db: float) -> Gamma:
     """The belief that stored increments stand for under a group's present prior."""
-    return Gamma(max(prior.a + da, SMALLEST), max(prior.b + db, SMALLEST))
+    return Gamma(max(prior.a + da, SMALLEST), max(prior.b + db, SMALLEST * prior.b))
 
 
 def observe(

@@ -109,3 +109,10 @@ def test_published_estimates_of_regular_checks():
 
         assert bias_reduced_rate(*given_) == pytest.approx(case["cho_bias_reduced"], abs=1e-12)
         assert naive_rate(*given_) == pytest.approx(case["naive"], abs=1e-12)
+
+
+def test_a_prior_of_seconds_is_taken_as_it_is():
+    """The demo's web changes once a minute: a least rate parameter in days would drown its prior."""
+    prior = Gamma(0.5, 0.5 / 1440)
+
+    assert posterior(prior, 0.0, 0.0) == prior
