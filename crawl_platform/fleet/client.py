@@ -5,7 +5,7 @@ connection can't outlive the call that noticed it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,18 +16,24 @@ from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.exchange import Endpoint, Exchange, directive_key
 from crawl_platform.fleet.messages import (
     Admit,
+    Appraise,
     DiscoveredUrl,
+    GroupPriors,
     Heartbeat,
     HostPolicy,
     InboxMessage,
     Recrawl,
     ScheduleWindow,
+    Worth,
     encode,
 )
 from crawl_platform.web.host import matches, shard_of
 from crawl_platform.web.url import canonicalize, host_of
 
 T = TypeVar("T")
+V = TypeVar("V")
+APPRAISED = 500
+"""URLs per message of new values: well under NATS' payload limit."""
 
 
 class FleetClient:
@@ -129,26 +135,80 @@ class FleetClient:
             lambda exchange: exchange.put("directives", directive_key("host", pattern), encode(policy))
         )
 
-    def lift(self, pattern: str, *, reason: str = "") -> int:
-        """Take back the exclusion of exactly `pattern`. Raises `ConfigurationError` if there is none.
+    def lift(self, pattern: str, *, request_id: str = "", reason: str = "") -> int:
+        """Take back the exclusion of exactly `pattern`. Raises `ConfigurationError` if there is none, unless
+        it was this very request that took it back.
 
         Hosts below a lifted `*.domain` that are in the seed go on; a lifted host has to be seeded again.
         """
 
         async def work(exchange: Exchange) -> int:
-            policy = (await self._policies(exchange)).get(pattern)
+            key = directive_key("host", pattern)
+            entry = await exchange.get("directives", key)
+            policy = None if entry is None else msgspec.json.decode(entry[0], type=HostPolicy)
+            if entry and policy and policy.state == "lifted" and request_id == policy.decision_id != "":
+                return entry[1]
             if policy is None or policy.state != "excluded":
                 raise ConfigurationError(
                     f"{pattern} is not excluded (by this name): `crawl seed` lists exclusions"
                 )
-            lifted = HostPolicy(pattern, "lifted", reason=reason, since=self._clock.now())
-            return await exchange.put("directives", directive_key("host", pattern), encode(lifted))
+            lifted = HostPolicy(pattern, "lifted", False, request_id, reason, self._clock.now())
+            return await exchange.put("directives", key, encode(lifted))
 
         return self._run(work)
 
     def schedule(self, window: ScheduleWindow) -> int:
-        """Put a schedule window in force; returns its revision."""
-        return self._run(lambda exchange: exchange.put("directives", "window", encode(window)))
+        """Put a schedule window in force; returns its revision. Each shard gets the part of its own hosts."""
+        allocations, groups = self._by_shard(window.allocations), self._by_shard(window.groups)
+        return self._to_all_shards(
+            "window",
+            lambda shard: msgspec.structs.replace(
+                window, allocations=allocations[shard], groups=groups[shard]
+            ),
+        )
+
+    def priors(self, priors: GroupPriors) -> int:
+        """Tell every shard what to believe of its groups' change rates; returns the revision."""
+        hosts, groups = self._by_shard(priors.hosts), self._by_shard(priors.groups)
+        return self._to_all_shards(
+            "priors", lambda shard: GroupPriors(priors.default, hosts[shard], groups[shard])
+        )
+
+    def _by_shard(self, by_host: Mapping[str, V]) -> list[dict[str, V]]:
+        parts: list[dict[str, V]] = [{} for _ in range(self._n_shards)]
+        for host, value in by_host.items():
+            parts[shard_of(host, self._n_shards)][host] = value
+        return parts
+
+    def _to_all_shards(self, kind: str, part: Callable[[int], msgspec.Struct]) -> int:
+        """Put a directive of every shard: also those without a host in it drop what was said before."""
+
+        async def work(exchange: Exchange) -> int:
+            revision = 0
+            for shard in range(self._n_shards):
+                revision = await exchange.put("directives", f"{kind}.{shard}", encode(part(shard)))
+            return revision
+
+        return self._run(work)
+
+    def appraise(self, worths: Iterable[Worth]) -> int:
+        """Say what known URLs are worth; returns how many were told. What is no URL raises, and tells nothing."""
+        by_shard: dict[int, list[Worth]] = {}
+        for worth in worths:
+            url = canonicalize(worth.url)
+            if url is None:
+                raise ConfigurationError(f"not a URL that can be crawled: {worth.url!r}")
+            shard = shard_of(host_of(url), self._n_shards)
+            by_shard.setdefault(shard, []).append(Worth(url, worth.value, worth.reason))
+
+        async def work(exchange: Exchange) -> int:
+            for shard, told in by_shard.items():
+                for start in range(0, len(told), APPRAISED):
+                    message = Appraise(tuple(told[start : start + APPRAISED]))
+                    await exchange.publish(f"inbox.{shard}", encode(message))
+            return sum(map(len, by_shard.values()))
+
+        return self._run(work)
 
     def pause(self, paused: bool) -> int:
         """Stop or resume claiming in every cell."""
@@ -183,14 +243,33 @@ class FleetClient:
 
         return self._run(work)
 
-    def window(self) -> ScheduleWindow | None:
-        """The schedule window last put in force."""
+    def window(self, host: str | None = None) -> ScheduleWindow | None:
+        """The schedule window last put in force: whole, or the part of the shard that `host` belongs to."""
 
         async def work(exchange: Exchange) -> ScheduleWindow | None:
-            entry = await exchange.get("directives", "window")
-            return None if entry is None else msgspec.json.decode(entry[0], type=ScheduleWindow)
+            entries = await self._windows(exchange, host)
+            return merged(msgspec.json.decode(data, type=ScheduleWindow) for data in entries)
 
         return self._run(work)
+
+    async def _windows(self, exchange: Exchange, host: str | None) -> list[bytes]:
+        if host is None:
+            entries = await exchange.items("directives")
+            return [data for key, data in entries.items() if key.startswith("window.")]
+        entry = await exchange.get("directives", f"window.{shard_of(host, self._n_shards)}")
+        return [] if entry is None else [entry[0]]
+
+
+def merged(parts: Iterable[ScheduleWindow]) -> ScheduleWindow | None:
+    """The window that starts last, from its parts: shards that still have another one are left out."""
+    known = list(parts)
+    if not known:
+        return None
+    last = max(known, key=lambda part: part.starts_at)
+    same = [part for part in known if part.window_id == last.window_id]
+    allocations = {host: given for part in same for host, given in part.allocations.items()}
+    groups = {host: given for part in same for host, given in part.groups.items()}
+    return msgspec.structs.replace(last, allocations=allocations, groups=groups)
 
 
 def policy_for(policies: dict[str, HostPolicy], host: str) -> HostPolicy | None:

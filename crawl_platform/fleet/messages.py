@@ -20,6 +20,7 @@ class DiscoveredUrl(msgspec.Struct, frozen=True, array_like=True):
     url: str
     depth: Depth = 0
     value: Value = 0.0
+    """0: not said; then it goes by depth."""
 
 
 class Discover(msgspec.Struct, frozen=True, tag="discover"):
@@ -149,6 +150,8 @@ def decode_inbox(data: bytes) -> InboxMessage:
         if not _is_host(message.host):
             raise msgspec.ValidationError(f"not a host: {message.host[:200]!r}")
         return msgspec.structs.replace(message, urls=_canonical(message.urls))
+    if isinstance(message, Appraise):
+        return Appraise(_canonical_worths(message.urls))
     return Discover(_canonical(message.urls)) if isinstance(message, Discover) else message
 
 
@@ -166,6 +169,11 @@ def subject_host(message: InboxMessage) -> str | None:
 def _canonical(urls: tuple[DiscoveredUrl, ...]) -> tuple[DiscoveredUrl, ...]:
     known = ((canonicalize(found.url), found) for found in urls)
     return tuple(DiscoveredUrl(url, found.depth, found.value) for url, found in known if url is not None)
+
+
+def _canonical_worths(urls: tuple[Worth, ...]) -> tuple[Worth, ...]:
+    known = ((canonicalize(worth.url), worth) for worth in urls)
+    return tuple(Worth(url, worth.value, worth.reason) for url, worth in known if url is not None)
 
 
 def encode(message: msgspec.Struct) -> bytes:
