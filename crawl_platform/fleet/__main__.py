@@ -1,11 +1,14 @@
 """Entry points of the fleet's processes: `python -m crawl_platform.fleet cell|committer|supervisor`.
 
+Where cells run without a supervisor (`deploy/helm`), `prepare`, `wait` and `drain` do what it does otherwise.
+
 The composition root: here settings are read, clocks and stores made, signals and logs set up.
 """
 
 import asyncio
 import logging
 import logging.handlers
+import os
 import signal
 import sys
 import uuid
@@ -24,6 +27,9 @@ from crawl_platform.errors import CrawlError, ExchangeError, LakeRewoundError, O
 from crawl_platform.fleet.cell import Cell
 from crawl_platform.fleet.committing import CommitterProcess
 from crawl_platform.fleet.exchange import Endpoint, Exchange
+from crawl_platform.fleet.prepare import prepare_fleet, wait_prepared
+from crawl_platform.fleet.pulse import HOLD, end_pulse, pulse
+from crawl_platform.fleet.pulse import drain as drain_cell
 from crawl_platform.fleet.shards import claim_shards
 from crawl_platform.fleet.supervisor import EXIT_REFUSES, Companion, Supervisor
 from crawl_platform.frontier.rocks import RocksKV
@@ -31,6 +37,7 @@ from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Settings
 
 log = logging.getLogger(__name__)
+NATS_USER, NATS_PASSWORD = "CRAWL_NATS_USER", "CRAWL_NATS_PASSWORD"
 
 
 def _log_to(settings: Settings, name: str) -> None:
@@ -40,7 +47,11 @@ def _log_to(settings: Settings, name: str) -> None:
         folder / f"{name}.log", maxBytes=settings.fleet.log_bytes, backupCount=settings.fleet.log_files
     )
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    handlers: list[logging.Handler] = [handler]
+    if click.get_current_context().find_root().params["console"]:
+        handlers.append(logging.StreamHandler())
+        handlers[-1].setFormatter(handler.formatter)
+    logging.basicConfig(level=logging.INFO, handlers=handlers)
     logging.getLogger("nats").setLevel(logging.CRITICAL)
 
 
@@ -80,7 +91,8 @@ async def _connect(endpoint_file: Path, name: str, stop: asyncio.Event) -> Excha
 
 
 @click.group()
-def main() -> None:
+@click.option("--console", is_flag=True, help="Log to standard error as well as to logs/ (containers).")
+def main(console: bool) -> None:
     """Processes of the crawl fleet (started by `crawl up`)."""
 
 
@@ -93,6 +105,7 @@ def cell(home: Path, name: str, fault: str) -> None:
     settings = settings_module.load(home)
     settings.require_contact()
     _log_to(settings, name)
+    end_pulse(home, name)
 
     async def work(stop: asyncio.Event) -> None:
         exchange = await _connect(home / "run" / "nats.json", name, stop)
@@ -111,7 +124,9 @@ def cell(home: Path, name: str, fault: str) -> None:
                 clock=SystemClock(),
                 faults=parse_fault(fault),
             )
-            await process.run(stop)
+            asyncio.get_running_loop().add_signal_handler(HOLD, process.hold)
+            async with pulse(home, name):
+                await process.run(stop)
         finally:
             kv.close()
             await exchange.close()
@@ -126,6 +141,7 @@ def committer(home: Path, fault: str) -> None:
     """Commit manifests to the lake."""
     settings = settings_module.load(home)
     _log_to(settings, "committer")
+    end_pulse(home, "committer")
 
     async def work(stop: asyncio.Event) -> None:
         exchange = await _connect(home / "run" / "nats.json", "committer", stop)
@@ -138,7 +154,8 @@ def committer(home: Path, fault: str) -> None:
                 parse_fault(fault),
                 uuid.uuid4().hex,
             )
-            await process.run(stop)
+            async with pulse(home, "committer"):
+                await process.run(stop)
         finally:
             await exchange.close()
 
@@ -155,7 +172,68 @@ def supervisor(home: Path, fault: tuple[str, ...], companion: tuple[str, ...]) -
     _log_to(settings, "supervisor")
     faults = dict(item.split("=", 1) for item in fault)
     companions = [msgspec.json.decode(text, type=Companion) for text in companion]
-    _run(Supervisor(settings, SystemClock(), faults, companions).run, "supervisor")
+    process = Supervisor(settings, SystemClock(), faults, companions, _login())
+    _run(process.run, "supervisor")
+
+
+def _login() -> tuple[str, str] | None:
+    """How to log in to the NATS at `fleet.nats_url`, from the environment."""
+    user = os.environ.get(NATS_USER)
+    return (user, os.environ.get(NATS_PASSWORD, "")) if user else None
+
+
+@main.command()
+@click.option("--home", required=True, type=click.Path(path_type=Path))
+@click.option("--cells", type=click.IntRange(1), help="Cells of the fleet; fleet.cells by default.")
+@click.option("--within", default=120.0, show_default=True, help="Seconds that NATS may take to come up.")
+def prepare(home: Path, cells: int | None, within: float) -> None:
+    """Create the lake and give every shard an owner. To be repeated at will."""
+    settings = settings_module.load(home)
+    _log_to(settings, "prepare")
+
+    async def work(_stop: asyncio.Event) -> None:
+        endpoint = Endpoint.read(home / "run" / "nats.json")
+        number = cells or settings.fleet.cells
+        counts = await prepare_fleet(settings, endpoint, SystemClock(), number, within=within)
+        log.info("shards per cell: %s", counts)
+
+    _run(work, "prepare")
+
+
+@main.command()
+@click.option("--home", required=True, type=click.Path(path_type=Path))
+@click.option("--within", default=600.0, show_default=True, help="Seconds to wait before failing.")
+def wait(home: Path, within: float) -> None:
+    """Wait until `prepare` has done its work."""
+    settings = settings_module.load(home)
+    _log_to(settings, "wait")
+
+    async def work(_stop: asyncio.Event) -> None:
+        endpoint = Endpoint.read(home / "run" / "nats.json")
+        await wait_prepared(settings, endpoint, SystemClock(), within=within)
+
+    _run(work, "wait")
+
+
+@main.command()
+@click.option("--home", required=True, type=click.Path(path_type=Path))
+@click.option("--name", required=True)
+@click.option("--within", default=75.0, show_default=True, help="Seconds that what is in flight may take.")
+def drain(home: Path, name: str, within: float) -> None:
+    """Have the cell NAME of this machine claim no more, and wait until nothing of it is in flight.
+
+    What comes before a stop (SIGTERM), which gives requests five seconds only. There is no way back: a cell
+    on hold has to be started anew.
+    """
+    settings = settings_module.load(home)
+    _log_to(settings, "drain")
+
+    async def work(_stop: asyncio.Event) -> None:
+        endpoint = Endpoint.read(home / "run" / "nats.json")
+        done = await drain_cell(home, name, endpoint, SystemClock(), within=within)
+        log.info("%s %s", name, "is at rest" if done else f"is not at rest after {within:g} s")
+
+    _run(work, "drain")
 
 
 if __name__ == "__main__":

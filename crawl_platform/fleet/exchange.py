@@ -47,6 +47,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     url: str
     user: str = ""
     password: str = ""
+    replicas: int = 1
+    """Servers that keep each message: 3 in a cluster of three, of which one may then be lost."""
 
     @staticmethod
     def read(path: Path) -> "Endpoint":
@@ -111,10 +113,10 @@ class Exchange:
                 f"can't reach NATS at {endpoint.url}: {error or type(error).__name__}"
             ) from error
         exchange = Exchange(connection)
-        await exchange._ensure()
+        await exchange._ensure(endpoint.replicas)
         return exchange
 
-    async def _ensure(self) -> None:
+    async def _ensure(self, replicas: int) -> None:
         streams = (
             StreamConfig(
                 name=MANIFESTS,
@@ -122,6 +124,7 @@ class Exchange:
                 retention=RetentionPolicy.WORK_QUEUE,
                 discard=DiscardPolicy.NEW,
                 max_bytes=1 << 30,
+                num_replicas=replicas,
             ),
             StreamConfig(
                 name=INBOX,
@@ -129,6 +132,7 @@ class Exchange:
                 retention=RetentionPolicy.LIMITS,
                 discard=DiscardPolicy.NEW,
                 max_bytes=4 << 30,
+                num_replicas=replicas,
             ),
         )
         try:
@@ -142,7 +146,7 @@ class Exchange:
                     self._buckets[bucket] = await self._js.key_value(bucket)
                 except NotFoundError:
                     self._buckets[bucket] = await self._js.create_key_value(
-                        KeyValueConfig(bucket=bucket, history=1)
+                        KeyValueConfig(bucket=bucket, history=1, replicas=replicas)
                     )
         except BadRequestError as error:
             raise ExchangeError(f"NATS refuses our streams: {error}") from error

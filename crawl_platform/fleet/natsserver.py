@@ -59,6 +59,20 @@ def prepare(home: Path) -> tuple[Endpoint, Path]:
     return endpoint, config
 
 
+def remember(home: Path, url: str, login: tuple[str, str] | None) -> Endpoint:
+    """Note where a server that is not ours listens, for every process of this home.
+
+    Without a `login` (user, password) what `run/nats.json` says of this server stands.
+    """
+    file = home / "run" / "nats.json"
+    if login is None and file.exists() and (known := Endpoint.read(file)).url == url:
+        return known
+    endpoint = Endpoint(url, *(login or ()))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    _write_private(file, msgspec.json.encode(endpoint))
+    return endpoint
+
+
 def start(config: Path, output: Path) -> subprocess.Popen[bytes]:
     return spawn([str(binary()), "--config", str(config)], output)
 

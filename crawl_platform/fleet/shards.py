@@ -4,10 +4,13 @@ The revision of a record is the fencing token. A cell may only take shards whose
 its incarnation into them when it starts; who owns a shard changes only in this table.
 """
 
+import asyncio
+from pathlib import Path
+
 import msgspec
 
 from crawl_platform.errors import ConfigurationError, OwnershipLostError
-from crawl_platform.fleet.exchange import Exchange
+from crawl_platform.fleet.exchange import Endpoint, Exchange
 from crawl_platform.fleet.messages import ShardOwner, encode
 
 
@@ -54,3 +57,22 @@ async def claim_shards(exchange: Exchange, cell: str, incarnation: str) -> froze
     if not mine:
         raise OwnershipLostError(f"the shard table gives no shard to {cell}")
     return frozenset(mine)
+
+
+async def shard_owners(exchange: Exchange) -> dict[int, str]:
+    """The table: shard → name of the cell that owns it."""
+    entries = await exchange.items("shards")
+    return {int(key): msgspec.json.decode(value, type=ShardOwner).cell for key, value in entries.items()}
+
+
+def read_owners(endpoint_file: Path) -> dict[int, str]:
+    """The table, for those who are not in an event loop. Raises `ExchangeError` if NATS is away."""
+
+    async def read() -> dict[int, str]:
+        exchange = await Exchange.connect(Endpoint.read(endpoint_file), "owners")
+        try:
+            return await shard_owners(exchange)
+        finally:
+            await exchange.close()
+
+    return asyncio.run(read())

@@ -22,11 +22,10 @@ from typing import IO
 import msgspec
 
 from crawl_platform.clock import Clock
-from crawl_platform.errors import ConfigurationError, ExchangeError
+from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet import natsserver
-from crawl_platform.fleet.exchange import Endpoint, Exchange
-from crawl_platform.fleet.shards import assign_shards
-from crawl_platform.lake.lake import Lake
+from crawl_platform.fleet.exchange import Endpoint
+from crawl_platform.fleet.prepare import cell_names, prepare_fleet
 from crawl_platform.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -39,6 +38,7 @@ STABLE = 60.0
 MAX_PAUSE = 30.0
 FULL, ROOM = 1_000_000, 16_000_000
 """Free bytes below which the disk counts as full, and from which on it is no longer."""
+NATS_PATIENCE = 20.0
 LOCK_TRIES = 5
 """A command that only looks whether a fleet runs holds the lock for an instant."""
 ENOUGH_DESCRIPTORS = 1 << 20
@@ -98,6 +98,8 @@ class Supervisor:
     """Tests only: process name → fault point, for its first start."""
     companions: list["Companion"] = field(default_factory=list)
     """Processes that live and die with the fleet but are not part of it (Dagster)."""
+    login: tuple[str, str] | None = None
+    """User and password of the NATS at `fleet.nats_url`."""
 
     def __post_init__(self) -> None:
         self._children: list[Child] = []
@@ -115,11 +117,12 @@ class Supervisor:
     async def _run(self, stop: asyncio.Event) -> None:
         self._write_status("starting")
         try:
-            Lake(self.settings.lake_root).create(self.settings.fleet.shards)
+            cells = self.settings.fleet.cells
             endpoint = self._start_nats()
-            await self._prepare_exchange(endpoint)
+            counts = await prepare_fleet(self.settings, endpoint, self.clock, cells, within=NATS_PATIENCE)
+            log.info("shards per cell: %s", counts)
             self._add("committer", "committer")
-            for name in self.cell_names():
+            for name in cell_names(cells):
                 self._add(name, "cell", "--name", name)
             for companion in self.companions:
                 self._accompany(companion)
@@ -134,37 +137,13 @@ class Supervisor:
             self._stop_all()
             self._write_status("stopped")
 
-    def cell_names(self) -> list[str]:
-        return [f"cell-{number}" for number in range(self.settings.fleet.cells)]
-
     def _start_nats(self) -> Endpoint:
         if self.settings.fleet.nats_url:
-            endpoint = Endpoint(self.settings.fleet.nats_url)
-            run = self._home / "run"
-            run.mkdir(parents=True, exist_ok=True)
-            if not (run / "nats.json").exists():
-                (run / "nats.json").write_bytes(msgspec.json.encode(endpoint))
-            return Endpoint.read(run / "nats.json")
+            return natsserver.remember(self._home, self.settings.fleet.nats_url, self.login)
         endpoint, config = natsserver.prepare(self._home)
         output = self._home / "logs" / "nats.out"
         self._start(Child("nats", lambda: natsserver.start(config, output)))
         return endpoint
-
-    async def _prepare_exchange(self, endpoint: Endpoint) -> None:
-        deadline = self.clock.boottime() + 20.0
-        while True:
-            try:
-                exchange = await Exchange.connect(endpoint, "supervisor")
-                break
-            except ExchangeError:
-                if self.clock.boottime() > deadline:
-                    raise
-                await asyncio.sleep(0.1)
-        try:
-            counts = await assign_shards(exchange, self.settings.fleet.shards, self.cell_names())
-            log.info("shards per cell: %s", counts)
-        finally:
-            await exchange.close()
 
     def _add(self, name: str, kind: str, *arguments: str) -> None:
         command = [sys.executable, "-m", "crawl_platform.fleet", kind, "--home", str(self._home), *arguments]

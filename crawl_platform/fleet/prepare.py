@@ -1,0 +1,96 @@
+"""What has to stand before a cell can start: the lake, and a shard table that names an owner for every shard.
+
+The supervisor does this at each start; where the cells have no supervisor (Kubernetes) a job does, and
+whoever needs it waits. All of it may be repeated at will and by several at once.
+"""
+
+import asyncio
+import logging
+
+from crawl_platform.clock import Clock
+from crawl_platform.errors import ConfigurationError, ExchangeError, OwnershipLostError
+from crawl_platform.fleet.exchange import Endpoint, Exchange
+from crawl_platform.fleet.shards import assign_shards, shard_owners
+from crawl_platform.lake.lake import Lake
+from crawl_platform.settings import Settings
+
+log = logging.getLogger(__name__)
+LOOK_EVERY = 1.0
+
+
+def cell_names(cells: int) -> list[str]:
+    """Names of the cells of a fleet: they own shards by these, and keep their state in a folder of this name."""
+    return [f"cell-{number}" for number in range(cells)]
+
+
+async def prepare_fleet(
+    settings: Settings, endpoint: Endpoint, clock: Clock, cells: int, *, within: float
+) -> dict[str, int]:
+    """Create the lake, streams and buckets, and give every shard without an owner to one of `cells` cells.
+
+    Returns shards per cell. Waits up to `within` seconds for NATS, then raises `ExchangeError`. Raises
+    `ConfigurationError` when the number of cells does not fit the shard table as it is: shards move nowhere
+    by themselves, so a cell too few leaves hosts uncrawled, and a cell too many has nothing to do.
+    """
+    Lake(settings.lake_root).create(settings.fleet.shards)
+    exchange = await _connect(endpoint, clock, within)
+    try:
+        counts = await _assign(exchange, settings.fleet.shards, cell_names(cells))
+    finally:
+        await exchange.close()
+    idle = [name for name, shards in counts.items() if not shards]
+    if idle:
+        raise ConfigurationError(
+            f"no shard is left for {', '.join(idle)}: shards do not move between cells yet, "
+            f"start {cells - len(idle)} cells"
+        )
+    return counts
+
+
+async def _connect(endpoint: Endpoint, clock: Clock, within: float) -> Exchange:
+    deadline = clock.boottime() + within
+    while True:
+        try:
+            return await Exchange.connect(endpoint, "prepare")
+        except ExchangeError:
+            if clock.boottime() > deadline:
+                raise
+            await asyncio.sleep(0.1)
+
+
+async def _assign(exchange: Exchange, n_shards: int, cells: list[str]) -> dict[str, int]:
+    """Another may be doing the same: what it has written stands, and is not written again."""
+    for _ in range(n_shards):
+        try:
+            return await assign_shards(exchange, n_shards, cells)
+        except OwnershipLostError as error:
+            log.info("another assigns shards too: %s", error)
+    return await assign_shards(exchange, n_shards, cells)
+
+
+async def wait_prepared(settings: Settings, endpoint: Endpoint, clock: Clock, *, within: float) -> None:
+    """Wait until the lake and a whole shard table are there.
+
+    Raises `ExchangeError` that says what is missing after `within` seconds.
+    """
+    deadline = clock.boottime() + within
+    while missing := await _missing(settings, endpoint):
+        if clock.boottime() > deadline:
+            raise ExchangeError(f"the fleet is not prepared: {missing}")
+        await asyncio.sleep(LOOK_EVERY)
+
+
+async def _missing(settings: Settings, endpoint: Endpoint) -> str:
+    lake = Lake(settings.lake_root)
+    if not lake.exists():
+        return f"there is no lake at {lake.root}"
+    try:
+        exchange = await Exchange.connect(endpoint, "wait")
+        try:
+            owners = await shard_owners(exchange)
+        finally:
+            await exchange.close()
+    except ExchangeError as error:
+        return str(error)
+    without = lake.n_shards - len(owners)
+    return f"{without} of {lake.n_shards} shards have no owner" if without else ""
