@@ -485,6 +485,8 @@ NEAR_DUPLICATES = Table(
         _c("similarity", F64, "Jaccard similarity of 3-word shingles with the representative.", True),
         _c("words", I64, "Words of main text.", True),
         _c("size", I64, "Pages in the cluster.", True),
+        _c("value", F64, "Its value by itself: the one at its first fetch."),
+        _c("worth", F64, "What the fleet was told: a fifth of the value, all of it for the representative."),
     ),
     partition_by=(),
 )
