@@ -14,6 +14,8 @@ from crawl_platform.fetch.outcome import DISPOSITIONS
 from crawl_platform.frontier.frontier import Frontier
 
 SAMPLES = 2_000
+OUTCOME = "outcome."
+"""Before the name of an outcome in a heartbeat: fetches that ended so since the cell started."""
 
 
 class Telemetry:
@@ -34,6 +36,7 @@ class Telemetry:
         good = DISPOSITIONS[response.outcome] in ("success", "redirect")
         self.counts["pages" if good else "errors"] += 1
         self.counts["wire_bytes"] += len(response.wire)
+        self.counts[OUTCOME + response.outcome] += 1
         if response.sent:
             self._durations.append(response.duration * 1000)
 
@@ -85,6 +88,7 @@ class Telemetry:
             "known_urls": frontier.known,
             "hosts": len(frontier.hosts),
             "rate": frontier.emit_rate,
+            **{name: count for name, count in self.counts.items() if name.startswith(OUTCOME)},
         }
 
 
