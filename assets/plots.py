@@ -68,9 +68,9 @@ def rank_curve(
     return _markdown(figure, title)
 
 
-def histogram(title: str, x: str, values: ArrayLike) -> dg.MarkdownMetadataValue:
-    """How many hosts have how much of something, in bins of powers of two."""
-    figure, axes = _figure(title, x, "hosts")
+def histogram(title: str, x: str, values: ArrayLike, of: str = "hosts") -> dg.MarkdownMetadataValue:
+    """How many hosts, or things `of` another kind, have how much of something, in bins of powers of two."""
+    figure, axes = _figure(title, x, of)
     positive = np.asarray(values, float)
     top = max(1, int(np.ceil(np.log2(max(1.0, positive.max(initial=1.0))))) + 1)
     axes.hist(positive, bins=[2.0**k for k in range(top + 1)], color=COLOURS[0], rwidth=0.9)
