@@ -112,6 +112,7 @@ class Cell:
         """Those of the workers whose host has not lately been seen to answer."""
         self._failure: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._stopping = False
+        self._on_hold = False
         self._purgeable: tuple[int, dict[int, int]] | None = None
         """Number of the bulk manifest that ends the last snapshot, and what its shards had applied."""
         self._spool_full = False
@@ -178,6 +179,11 @@ class Cell:
         if self._failure.done():
             self._failure.result()
 
+    def hold(self) -> None:
+        """Claim nothing from now on until the process ends; what is in flight lands as always."""
+        log.info("%s is on hold: it claims no more", self.name)
+        self._on_hold = True
+
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         task.add_done_callback(self._forever_ended)
@@ -215,7 +221,7 @@ class Cell:
             await self._sleep_until_ready()
 
     def _claim_all(self) -> None:
-        if self._directives.paused or self._held_back():
+        if self._on_hold or self._directives.paused or self._held_back():
             return
         while len(self._workers) < self._settings.fetch.slots:
             room = max(self._settings.fetch.slots // 2, 1) - len(self._unproven)
