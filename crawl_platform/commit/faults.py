@@ -6,6 +6,8 @@ In production `Faults` does nothing. `KillAt` ends the process with SIGKILL, as 
 import os
 import signal
 
+from crawl_platform.lake.upkeep.report import POINTS as UPKEEP_POINTS
+
 STAGED = "cell.staged"
 COMMITTED = "cell.committed"
 PUBLISHED = "cell.published"
@@ -27,8 +29,8 @@ class KillAt(Faults):
     """Kill this process when it passes `point` for the `nth` time (1 = first)."""
 
     def __init__(self, point: str, nth: int = 1) -> None:
-        if point not in POINTS:
-            raise ValueError(f"no such fault point: {point!r} (one of {', '.join(POINTS)})")
+        if point not in POINTS + UPKEEP_POINTS:
+            raise ValueError(f"no such fault point: {point!r} (one of {', '.join(POINTS + UPKEEP_POINTS)})")
         self._point = point
         self._left = nth
 

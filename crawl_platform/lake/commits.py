@@ -31,7 +31,7 @@ def last_commit(delta: DeltaTable, root: Path) -> CommitRow | None:
     """The row with the highest id, None if there is none."""
     files = _files(delta)
     holds = pc.equal(files["high"], pc.max(files["high"]))
-    rows = _read(root, files, holds)
+    rows = _read(root, files, holds, None)
     return max(rows, key=lambda row: row.commit_id, default=None)
 
 
@@ -39,9 +39,9 @@ def find_commit(delta: DeltaTable, root: Path, commit_id: int) -> CommitRow:
     """The row of that id. Raises `LakeError` if there is none."""
     files = _files(delta)
     holds = pc.and_(pc.less_equal(files["low"], commit_id), pc.greater_equal(files["high"], commit_id))
-    for row in _read(root, files, holds):
-        if row.commit_id == commit_id:
-            return row
+    found = _read(root, files, holds, commit_id)
+    if found:
+        return found[0]
     raise LakeError(f"there is no commit {commit_id}: SELECT commit_id FROM commits lists them")
 
 
@@ -54,10 +54,16 @@ def _files(delta: DeltaTable) -> pa.Table:
     return pa.table([actions["path"].cast(pa.string()), *bounds], names=["path", "low", "high"])
 
 
-def _read(root: Path, files: pa.Table, holds: pa.ChunkedArray) -> list[CommitRow]:
-    """Rows of the files for which `holds` is true or, for want of statistics, unknown."""
+def _read(root: Path, files: pa.Table, holds: pa.ChunkedArray, commit_id: int | None) -> list[CommitRow]:
+    """The row of that id (None: the highest) of each file for which `holds` is true or, for want of statistics,
+    unknown. A compacted file has thousands of rows: only the one that is wanted is made into Python objects."""
     paths = files.filter(pc.fill_null(holds, True))["path"].to_pylist()
-    return [_row(values) for path in paths for values in pq.ParquetFile(root / path).read().to_pylist()]
+    found = []
+    for path in paths:
+        rows = pq.ParquetFile(root / path).read()
+        wanted = pc.max(rows["commit_id"]) if commit_id is None else commit_id
+        found += [_row(values) for values in rows.filter(pc.equal(rows["commit_id"], wanted)).to_pylist()]
+    return found
 
 
 def _row(values: dict[str, object]) -> CommitRow:

@@ -97,7 +97,7 @@ def write_parquet(table: Table, data: pa.Table, path: Path) -> StagedFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         sync_folder(path.parent.parent)
     with path.open("wb") as file:
-        pq.write_table(rows, file, **_layout(table))
+        pq.write_table(rows, file, **parquet_options(table))
         file.flush()
         os.fsync(file.fileno())
         status = os.fstat(file.fileno())
@@ -123,8 +123,11 @@ def _staged_path(path: Path) -> str:
     return relative
 
 
-def _layout(table: Table) -> dict[str, object]:
-    """Parquet options. Bodies are compressed already; zstd on the text costs 12 µs a page and saves 2/3."""
+def parquet_options(table: Table) -> dict[str, object]:
+    """Arguments of `pyarrow.parquet.write_table`.
+
+    Bodies are compressed already; zstd on the text costs 12 µs a page and saves 2/3.
+    """
     if not table.large:
         return {"compression": "zstd", "row_group_size": ROW_GROUP}
     small = [name for name in table.file_schema.names if name not in table.large]

@@ -24,6 +24,7 @@ from crawl_platform.lake.commits import CommitRow, find_commit, last_commit
 from crawl_platform.lake.conform import conform
 from crawl_platform.lake.delta import COMMIT_RETRIES, log_entry, open_delta, sync_folder
 from crawl_platform.lake.extension import open_duckdb
+from crawl_platform.lake.history import require_readable
 from crawl_platform.lake.tables import COMMITS, SCHEMA_VERSION, TABLES, Table
 from crawl_platform.lake.views import ALL_VIEWS, create_views, views_named
 
@@ -125,6 +126,8 @@ class Lake:
 
     def delta(self, name: str, version: int | None = None) -> DeltaTable:
         """The Delta table `name` at `version`, by default the current one."""
+        if version is not None:
+            require_readable(self.root, {name: version})
         return open_delta(self.path(name), version)
 
     def version(self, name: str) -> int:

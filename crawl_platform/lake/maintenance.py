@@ -2,7 +2,7 @@
 
 A reader replays the log from its last checkpoint; 200 entries after it already triple the time to open a
 table. Writers checkpoint by themselves every 100 commits; `checkpoint` does so earlier and from a process
-that nobody waits for. Log entries are kept: `inputs_of` and every past version depend on them.
+that nobody waits for. Old log entries go with the history that they describe (`upkeep/vacuum.py`).
 """
 
 import msgspec

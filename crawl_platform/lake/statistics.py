@@ -4,7 +4,9 @@ A statistic may be left out but must never be wrong: a minimum may lie below the
 """
 
 import math
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -34,6 +36,34 @@ def file_statistics(table: Table, data: pa.Table) -> str:
     return msgspec.json.encode(
         {"numRecords": data.num_rows, "minValues": minimum, "maxValues": maximum, "nullCount": nulls}
     ).decode()
+
+
+def merge_statistics(parts: Sequence[str]) -> str:
+    """Statistics of a file from those of its row groups, each by `file_statistics`.
+
+    A bound holds for the file only if every group that has values in the column gives one. Bounds compare as the
+    JSON values that they are: times and days are written so that they sort as text.
+    """
+    stats = [msgspec.json.decode(part) for part in parts]
+    merged = {
+        "numRecords": sum(part["numRecords"] for part in stats),
+        "minValues": _merged_bounds(stats, "minValues", min),
+        "maxValues": _merged_bounds(stats, "maxValues", max),
+        "nullCount": {name: sum(part["nullCount"][name] for part in stats) for name in stats[0]["nullCount"]},
+    }
+    return msgspec.json.encode(merged).decode()
+
+
+def _merged_bounds(
+    stats: list[dict[str, Any]], kind: str, pick: Callable[[list[Any]], Any]
+) -> dict[str, Any]:
+    bounds = {}
+    for name in stats[0]["nullCount"]:
+        with_values = [part for part in stats if part["nullCount"][name] < part["numRecords"]]
+        given = [part[kind][name] for part in with_values if name in part[kind]]
+        if given and len(given) == len(with_values):
+            bounds[name] = pick(given)
+    return bounds
 
 
 def _bounds(column: pa.ChunkedArray) -> tuple[object, object]:

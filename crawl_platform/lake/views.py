@@ -8,6 +8,7 @@ import duckdb
 
 from crawl_platform.errors import LakeError
 from crawl_platform.lake.extension import literal
+from crawl_platform.lake.history import require_readable
 from crawl_platform.lake.tables import COMMITS, TABLES, Column, Table
 
 SUCCESSES = "('ok', 'not_modified')"
@@ -129,8 +130,9 @@ def create_views(
 ) -> None:
     """Create the views `only` in `connection`, tables at `versions`, commits up to and with `last_commit`.
 
-    Raises `LakeError` if a table can't be read at its version.
+    Raises `LakeError` if a table can't be read at its version, or no longer.
     """
+    require_readable(root, {name: version for name, version in versions.items() if name in only})
     try:
         for table in (table for table in TABLES.values() if table.name in only):
             source = f"delta_scan({literal(str(root / table.name))}, version => {versions[table.name]})"
