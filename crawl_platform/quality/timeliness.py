@@ -1,0 +1,75 @@
+"""Timeliness: how long it takes from knowing of something to having it."""
+
+from crawl_platform.quality.measure import SUCCESSES, Measure
+
+WAITS = f"""
+CREATE OR REPLACE TEMP TABLE waits AS
+WITH firsts AS (
+    SELECT url, host, depth, min(started_at) AS fetched_at FROM recent
+    WHERE kind = 'page' AND outcome IN {SUCCESSES} AND previous_success_at IS NULL GROUP BY ALL
+),
+entered AS (
+    SELECT host, min(happened_at) AS at FROM hosts WHERE event IN ('seeded', 'promoted') GROUP BY host
+),
+shown AS (
+    SELECT url, min(seen_at) AS seen_at FROM (
+        SELECT dst_url AS url, seen_at FROM links
+        UNION ALL SELECT redirect_to, started_at FROM fetches WHERE redirect_to IS NOT NULL
+    ) SEMI JOIN firsts USING (url) GROUP BY url
+)
+SELECT epoch(f.fetched_at - CASE WHEN s.seen_at < f.fetched_at THEN greatest(s.seen_at, e.at) ELSE e.at END) AS seconds
+FROM firsts f JOIN entered e USING (host) LEFT JOIN shown s USING (url)
+WHERE e.at <= f.fetched_at AND (s.seen_at < f.fetched_at OR f.depth = 0)
+"""
+"""For each page first fetched in the look back: seconds since it could have been. That is since its first link
+or redirect was seen, and not before its host entered the seed; for a root (depth 0) since the host entered."""
+
+FASTLANE = """
+WITH labelled AS (
+    SELECT committed_at, unnest(manifests) AS label FROM commits
+    WHERE date >= CAST($since AS DATE) AND committed_at > $since
+)
+SELECT quantile_cont(epoch(c.committed_at - r.requested_at), 0.95) AS value,
+    count(*) AS numerator, count(*) AS denominator
+FROM (SELECT request_id, min(requested_at) AS requested_at FROM requests WHERE kind = 'recrawl' GROUP BY request_id) r
+JOIN recent f ON f.request_id = r.request_id
+JOIN labelled c ON c.label = f.incarnation || '/' || f.series || '/' || f.manifest
+"""
+
+
+def _wait(name: str, words: str, quantile: float) -> Measure:
+    return Measure(
+        name,
+        "timeliness",
+        "seconds",
+        f"{words} of the time from discovery to the first successful fetch, over pages first fetched in the look "
+        "back. Discovery: the first link or redirect seen, but not before the host entered the seed.",
+        "no page was fetched for the first time in the look back",
+        f"SELECT quantile_cont(seconds, {quantile}) AS value, count(*) AS numerator, count(*) AS denominator "
+        "FROM waits",
+    )
+
+
+MEASURES = (
+    _wait("discovery_to_fetch_median", "Median", 0.5),
+    _wait("discovery_to_fetch_p95", "95th percentile", 0.95),
+    Measure(
+        "overdue_share",
+        "timeliness",
+        "share",
+        "Of the copies held, the share last fetched well longer ago than the longest interval that is set "
+        "(refresh.interval_max).",
+        "no page has been fetched yet",
+        "SELECT count(*) FILTER (epoch($now - last_success) > $interval_max) AS numerator, count(*) AS denominator "
+        "FROM copies",
+        state=True,
+    ),
+    Measure(
+        "fastlane_p95",
+        "timeliness",
+        "seconds",
+        "95th percentile of the time from a request for a recrawl to the commit that shows its fetch.",
+        "no request for a recrawl was carried out in the look back",
+        FASTLANE,
+    ),
+)
