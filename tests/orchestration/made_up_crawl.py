@@ -1,6 +1,7 @@
 """A small crawl written into a real lake the way the fleet does it: staged files, Delta commits, a row of
 `commits`; and a fleet that only remembers what it was told."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from crawl_platform.clock import ManualClock, as_datetime
+from crawl_platform.digest import digest
 from crawl_platform.errors import ConfigurationError, ExchangeError
-from crawl_platform.fleet.messages import ScheduleWindow
+from crawl_platform.fleet.messages import ScheduleWindow, Worth
 from crawl_platform.lake.delta import STAGED, DeltaWriter, split_by_partition, write_parquet
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
@@ -81,6 +83,33 @@ class MadeUpCrawl:
         )
         for target in targets:
             self.link(fetch, url, target, position=position, nofollow=nofollow)
+
+    def page(
+        self, url: str, text: str, *, value: float = 0.5, canonical: str | None = None, noindex: bool = False
+    ) -> None:
+        """One successful fetch of `url` that brought a new version of it."""
+        self.visit(url)
+        fetch = self._rows["fetches"][-1]
+        fetch["value"] = value
+        facts = digest(text.encode(), url, "text/plain")
+        self._add(
+            "pages",
+            fetch_id=fetch["fetch_id"],
+            url=url,
+            host=fetch["host"],
+            fetched_at=fetch["started_at"],
+            text=text,
+            content_type="text/html",
+            canonical=canonical,
+            noindex=noindex,
+            text_hash=facts.text_hash or None,
+            simhash=facts.simhash,
+        )
+
+    def gone(self, url: str) -> None:
+        """One fetch of `url` that was answered 404."""
+        self.visit(url)
+        self._rows["fetches"][-1].update(outcome="gone", status=404, link_set=None)
 
     def link(
         self, fetch: str, url: str, target: str, *, position: str = "main", nofollow: bool = False
@@ -188,6 +217,7 @@ class RememberingFleet:
     recrawled: list[tuple[str, str]] = field(default_factory=list)
     excluded: dict[str, str] = field(default_factory=dict)
     windows: list[ScheduleWindow] = field(default_factory=list)
+    appraised: list[Worth] = field(default_factory=list)
     calls: int = 0
     away: bool = False
 
@@ -222,3 +252,9 @@ class RememberingFleet:
         sequence = self._call()
         self.windows.append(window)
         return sequence
+
+    def appraise(self, worths: Iterable[Worth]) -> int:
+        self._call()
+        told = list(worths)
+        self.appraised += told
+        return len(told)
