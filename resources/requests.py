@@ -15,6 +15,7 @@ from crawl_platform.errors import ConfigurationError
 from crawl_platform.lake.extension import literal, open_duckdb
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import DECISIONS, REQUESTS
+from crawl_platform.web.host import is_hostname
 from crawl_platform.web.url import canonicalize, host_of
 
 MOST_PER_TICK = 200
@@ -28,6 +29,10 @@ SELECT dst_url FROM links_now WHERE dst_host = ?
 GROUP BY dst_url ORDER BY count(DISTINCT src_host) DESC, count(*) DESC, dst_url LIMIT ?
 """
 """Known URLs of a host that is promoted by request: linked from most hosts first. Parameters: host, most."""
+
+REQUEST_COLUMNS = """
+SELECT n.request_id, epoch(n.requested_at) AS at, n.kind, n.target, n.requested_by, n.via,
+    coalesce(n.reason, '') AS reason, coalesce(n.priority, 0) AS priority"""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -59,6 +64,17 @@ def append_requests(store: Lake, requests: Sequence[Request]) -> int:
     return store.append("requests", pa.Table.from_pylist(rows, schema=REQUESTS.schema))
 
 
+def find_requests(store: Lake, prefix: str) -> list[Request]:
+    """Requests whose id starts with `prefix`, oldest first; ids that appear twice are one request."""
+    rows = store.query(
+        f"""{REQUEST_COLUMNS} FROM requests n WHERE request_id >= $1 AND request_id < $1 || '~'
+        QUALIFY row_number() OVER (PARTITION BY request_id ORDER BY requested_at) = 1
+        ORDER BY requested_at""",
+        [prefix],
+    )
+    return [msgspec.convert(row, Request) for row in rows.to_pylist()]
+
+
 def new_requests(
     store: Lake, kinds: tuple[str, ...], cursor: Cursor, limit: int = MOST_PER_TICK
 ) -> tuple[list[Request], Cursor]:
@@ -80,9 +96,7 @@ def _between(store: Lake, kinds: tuple[str, ...], since: int, until: int) -> lis
     source = literal(str(store.path("requests")))
     older = f"ANTI JOIN delta_scan({source}, version => {since}) o ON o.request_id = n.request_id"
     query = f"""
-        SELECT n.request_id, epoch(n.requested_at) AS at, n.kind, n.target, n.requested_by, n.via,
-            coalesce(n.reason, '') AS reason, coalesce(n.priority, 0) AS priority
-        FROM delta_scan({source}, version => {until}) n {older if since >= 0 else ""}
+        {REQUEST_COLUMNS} FROM delta_scan({source}, version => {until}) n {older if since >= 0 else ""}
         WHERE n.via = 'table' AND n.kind IN ({", ".join(map(literal, kinds))})
         QUALIFY row_number() OVER (PARTITION BY n.request_id ORDER BY n.requested_at) = 1
         ORDER BY coalesce(n.priority, 0) DESC, n.requested_at, n.request_id
@@ -104,6 +118,24 @@ def require_host(target: str) -> str:
     if canonical is None or host_of(canonical) != target:
         raise ConfigurationError(f"not a hostname: {target!r} (write it like www.example.org)")
     return target
+
+
+def named_host(text: str) -> str:
+    """The host that a person named, in its canonical form. Raises `ConfigurationError` if it is none."""
+    name = host_of(canonicalize(f"https://{text}/") or "")
+    if not is_hostname(name) or any(mark in text for mark in "/\\?#@:"):
+        raise ConfigurationError(f"{text!r} is not a hostname")
+    return name
+
+
+def named_pattern(text: str) -> str:
+    """The host or `*.domain` that a person named, in its canonical form. Raises `ConfigurationError` if neither."""
+    bare = text.removeprefix("*.")
+    try:
+        name = named_host(bare)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{text!r} is neither a hostname nor *.domain") from error
+    return f"*.{name}" if text.startswith("*.") else name
 
 
 def refuse(store: Lake, request: Request, why: str, now: float, decided_by: str) -> None:

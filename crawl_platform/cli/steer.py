@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import click
-import pyarrow as pa
 
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
@@ -17,29 +16,17 @@ from crawl_platform.cli.output import count_text, json_option, print_json, print
 from crawl_platform.clock import SystemClock, as_datetime
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.client import policy_for
-from crawl_platform.lake.tables import TABLES
-from crawl_platform.web.host import is_hostname
-from crawl_platform.web.url import canonicalize, host_of
-from resources.requests import KNOWN_URLS
+from crawl_platform.web.url import canonicalize
+from resources.requests import KNOWN_URLS, Request, append_requests, named_host, named_pattern
 
 reason_option = click.option("--reason", default="", help="Why; kept with the request.")
 
 
 def _ask(crawl: Crawl, kind: str, target: str, via: str, reason: str, request_id: str) -> None:
     """Append the request's row."""
-    now = as_datetime(SystemClock().now())
-    row = {
-        "request_id": request_id,
-        "requested_at": now,
-        "kind": kind,
-        "target": target,
-        "requested_by": getpass.getuser(),
-        "via": via,
-        "reason": reason or None,
-        "priority": 1.0,
-        "date": now.date(),
-    }
-    crawl.lake.append("requests", pa.Table.from_pylist([row], schema=TABLES["requests"].schema))
+    now = SystemClock().now()
+    request = Request(request_id, now, kind, target, getpass.getuser(), via, reason, 1.0)
+    append_requests(crawl.lake, [request])
 
 
 def _request_id() -> str:
@@ -96,9 +83,7 @@ def promote(host: str, now: bool, reason: str, as_json: bool, home: Path) -> Non
     operator's word), the request is kept either way.
     """
     crawl = Crawl.at(home)
-    name = host_of(canonicalize(f"https://{host}/") or "")
-    if not is_hostname(name) or "/" in host:
-        raise ConfigurationError(f"{host!r} is not a hostname")
+    name = named_host(host)
     policy = policy_for(crawl.fleet.hosts(), name)
     if policy is not None:
         raise ConfigurationError(
@@ -134,13 +119,10 @@ def exclude(pattern: str, lift: bool, reason: str, as_json: bool, home: Path) ->
     seeds and promotions.
     """
     crawl = Crawl.at(home)
-    bare = host_of(canonicalize(f"https://{pattern.removeprefix('*.')}/") or "")
-    name = f"*.{bare}" if pattern.startswith("*.") else bare
-    if not is_hostname(bare) or "/" in pattern:
-        raise ConfigurationError(f"{pattern!r} is neither a hostname nor *.domain")
+    name = named_pattern(pattern)
     request_id, kind = _request_id(), "lift" if lift else "exclude"
     if lift:
-        crawl.fleet.lift(name, reason=reason)
+        crawl.fleet.lift(name, request_id=request_id, reason=reason)
     else:
         crawl.fleet.exclude(name, request_id=request_id, reason=reason or "crawl exclude")
     _ask(crawl, kind, name, "exchange", reason, request_id)

@@ -7,7 +7,6 @@ The composition root: here settings are read, clocks and stores made, signals an
 
 import asyncio
 import logging
-import logging.handlers
 import os
 import signal
 import sys
@@ -27,6 +26,7 @@ from crawl_platform.errors import CrawlError, ExchangeError, LakeRewoundError, O
 from crawl_platform.fleet.cell import Cell
 from crawl_platform.fleet.committing import CommitterProcess
 from crawl_platform.fleet.exchange import Endpoint, Exchange
+from crawl_platform.fleet.logs import log_to
 from crawl_platform.fleet.prepare import prepare_fleet, wait_prepared
 from crawl_platform.fleet.pulse import HOLD, end_pulse, pulse
 from crawl_platform.fleet.pulse import drain as drain_cell
@@ -41,18 +41,7 @@ NATS_USER, NATS_PASSWORD = "CRAWL_NATS_USER", "CRAWL_NATS_PASSWORD"
 
 
 def _log_to(settings: Settings, name: str) -> None:
-    folder = settings.root / "logs"
-    folder.mkdir(parents=True, exist_ok=True)
-    handler = logging.handlers.RotatingFileHandler(
-        folder / f"{name}.log", maxBytes=settings.fleet.log_bytes, backupCount=settings.fleet.log_files
-    )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    handlers: list[logging.Handler] = [handler]
-    if click.get_current_context().find_root().params["console"]:
-        handlers.append(logging.StreamHandler())
-        handlers[-1].setFormatter(handler.formatter)
-    logging.basicConfig(level=logging.INFO, handlers=handlers)
-    logging.getLogger("nats").setLevel(logging.CRITICAL)
+    log_to(settings, name, console=click.get_current_context().find_root().params["console"])
 
 
 def _run(work: Callable[[asyncio.Event], Awaitable[None]], name: str) -> None:

@@ -234,6 +234,15 @@ class FleetClient:
         ]
         return {policy.name: policy for policy in decoded if policy.state != "lifted"}
 
+    def directive(self, name: str) -> HostPolicy | None:
+        """The last word about exactly this host or `*.domain`, `lifted` included."""
+
+        async def work(exchange: Exchange) -> HostPolicy | None:
+            entry = await exchange.get("directives", directive_key("host", name))
+            return None if entry is None else msgspec.json.decode(entry[0], type=HostPolicy)
+
+        return self._run(work)
+
     def heartbeats(self) -> list[Heartbeat]:
         """Last sign of life of each cell."""
 

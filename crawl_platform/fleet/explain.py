@@ -180,7 +180,7 @@ def _url_facts(record: UrlRecord) -> dict[str, Any]:
 
 
 def _window_facts(sources: Sources, host: str) -> dict[str, Any] | None:
-    window = sources.client.window() if sources.client is not None else None
+    window = sources.client.window(host) if sources.client is not None else None
     if window is None or window.ends_at < sources.now:
         return None
     return {
