@@ -68,6 +68,18 @@ def rank_curve(
     return _markdown(figure, title)
 
 
+def trend(title: str, y: str, hours: ArrayLike, series: Mapping[str, ArrayLike]) -> dg.MarkdownMetadataValue:
+    """Lines over time; `hours` (negative: ago) is shared by all series, which may have gaps (NaN)."""
+    figure, axes = _figure(title, "hours ago", y)
+    for colour, (name, values) in zip(COLOURS, series.items(), strict=False):
+        axes.plot(
+            -np.asarray(hours, float), np.asarray(values, float), ".-", ms=3, lw=1, color=colour, label=name
+        )
+    axes.invert_xaxis()
+    axes.legend(fontsize=8, frameon=False)
+    return _markdown(figure, title)
+
+
 def histogram(title: str, x: str, values: ArrayLike, of: str = "hosts") -> dg.MarkdownMetadataValue:
     """How many hosts, or things `of` another kind, have how much of something, in bins of powers of two."""
     figure, axes = _figure(title, x, of)

@@ -103,8 +103,18 @@ ALLOCATIONS = View(
     ("crawl_schedule",),
 )
 
+QUALITY_NOW = View(
+    "quality_now",
+    "One measure of the crawl as it was last measured (definitions: docs/quality.md).",
+    """
+    SELECT * FROM crawl_quality WHERE measured_at = (SELECT max(measured_at) FROM crawl_quality)
+    """,
+    "crawl_quality",
+    ("crawl_quality",),
+)
+
 VIEWS: dict[str, View] = {
-    view.name: view for view in (FRONTIER_NOW, LINKS_NOW, PAGES_NOW, HOSTS_NOW, ALLOCATIONS)
+    view.name: view for view in (FRONTIER_NOW, LINKS_NOW, PAGES_NOW, HOSTS_NOW, ALLOCATIONS, QUALITY_NOW)
 }
 
 ALL_VIEWS = frozenset((*TABLES, *VIEWS))
