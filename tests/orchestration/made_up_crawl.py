@@ -106,6 +106,22 @@ class MadeUpCrawl:
             simhash=facts.simhash,
         )
 
+    def fetch(self, url: str, **columns: Any) -> str:
+        """One fetch of `url` like any other, but for `columns`; returns its id."""
+        self.visit(url)
+        row = self._rows["fetches"][-1]
+        row.update(columns)
+        fetch: str = row["fetch_id"]
+        return fetch
+
+    def robots(self, host: str) -> None:
+        """The robots.txt of `host` is read: what comes before any page."""
+        self.fetch(f"https://{host}/robots.txt", kind="robots", lane="robots", link_set=None)
+
+    def row(self, table: str, **columns: Any) -> None:
+        """Any row of the fleet's tables, as the fleet would write it or as it never should."""
+        self._add(table, **columns)
+
     def gone(self, url: str) -> None:
         """One fetch of `url` that was answered 404."""
         self.visit(url)
