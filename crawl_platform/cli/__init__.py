@@ -11,6 +11,7 @@ from crawl_platform.cli.size import size
 from crawl_platform.cli.sql import sql_command
 from crawl_platform.cli.status import status, top
 from crawl_platform.cli.steer import exclude, pause, promote, promotions, recrawl, resume, seed
+from crawl_platform.cli.upkeep import upkeep
 from crawl_platform.errors import ConfigurationError, PlatformError
 
 
@@ -55,6 +56,6 @@ def main() -> None:
 
 for _command in (
     up, down, status, top, seed, promote, promotions, exclude, recrawl, pause, resume, explain, sql_command,
-    size, demo, doctor,
+    upkeep, size, demo, doctor,
 ):  # fmt: skip
     main.add_command(_command)

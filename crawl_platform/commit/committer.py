@@ -20,9 +20,17 @@ import pyarrow as pa
 from crawl_platform.clock import Clock, as_datetime
 from crawl_platform.commit.faults import ACKED, ALL_TABLES, SOME_TABLES, VECTOR, Faults
 from crawl_platform.commit.manifest import Manifest
-from crawl_platform.lake.delta import STAGED, DeltaWriter, StagedFile, missing_files, write_parquet
+from crawl_platform.lake.delta import (
+    STAGED,
+    DeltaWriter,
+    StagedFile,
+    log_entry,
+    missing_files,
+    write_parquet,
+)
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import SCHEMA_VERSION, TABLES
+from crawl_platform.lake.upkeep.rewrite import WRITER, WRITER_KEY
 
 FLEET_TABLES = tuple(
     sorted((t.name for t in TABLES.values() if t.writer == "fleet"), key=lambda n: n != "fetches")
@@ -90,6 +98,34 @@ class Committer:
         for manifest in result.manifests:
             self._pending[manifest.app].pop(manifest.number, None)
         return result
+
+    def publish_versions(self) -> int | None:
+        """A row of `commits` without manifests, after upkeep: readers move on to the files that it has written.
+
+        Returns the commit; None if there is no news, or while a table holds part of a round that another committer
+        didn't finish: the next round publishes that whole.
+        """
+        for writer in self._writers.values():
+            writer.refresh()
+        last = self._lake.latest_commit()
+        known = {} if last is None else {name: last.versions.get(name, 0) for name in FLEET_TABLES}
+        news = any(self._writers[name].version != version for name, version in known.items())
+        if not news or any(self._moved_on(name, version) for name, version in known.items()):
+            return None
+        result = Round()
+        self._write_vector(result, self._writers["commits"])
+        return result.commit_id
+
+    def _moved_on(self, name: str, since: int) -> bool:
+        """Whether anybody but upkeep has committed to the table after version `since`."""
+        writer = self._writers[name]
+        later = (log_entry(writer.root, version) for version in range(since + 1, writer.version + 1))
+        return any(
+            action["commitInfo"].get(WRITER_KEY) != WRITER
+            for entry in later
+            for action in entry
+            if "commitInfo" in action
+        )
 
     def done(self, manifest: Manifest) -> bool:
         """Whether `commits` shows it (as of the last round): its message may be acked."""

@@ -121,8 +121,13 @@ class Outbox:
                 )
 
     def _read_manifests(self) -> Iterator[Manifest]:
-        for _, value in self._kv.scan(b"m", prefix_end(b"m")):
-            yield decode_manifest(value)
+        return unforgotten(self._kv)
+
+
+def unforgotten(kv: OrderedKV) -> Iterator[Manifest]:
+    """The manifests in a cell's store that the lake has not confirmed yet."""
+    for _, value in kv.scan(b"m", prefix_end(b"m")):
+        yield decode_manifest(value)
 
 
 def _shown(transactions: dict[str, dict[str, int]], table: str, manifest: Manifest) -> bool:

@@ -1,4 +1,4 @@
-"""Entry points of the fleet's processes: `python -m crawl_platform.fleet cell|committer|supervisor`.
+"""Entry points of the fleet's processes: `python -m crawl_platform.fleet cell|committer|upkeep|supervisor`.
 
 Where cells run without a supervisor (`deploy/helm`), `prepare`, `wait` and `drain` do what it does otherwise.
 
@@ -32,6 +32,7 @@ from crawl_platform.fleet.pulse import HOLD, end_pulse, pulse
 from crawl_platform.fleet.pulse import drain as drain_cell
 from crawl_platform.fleet.shards import claim_shards
 from crawl_platform.fleet.supervisor import EXIT_REFUSES, Companion, Supervisor
+from crawl_platform.fleet.upkeep import Answer, Task, do_portion
 from crawl_platform.frontier.rocks import RocksKV
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Settings
@@ -129,6 +130,7 @@ def cell(home: Path, name: str, fault: str) -> None:
 def committer(home: Path, fault: str) -> None:
     """Commit manifests to the lake."""
     settings = settings_module.load(home)
+    of_upkeep = fault.startswith("upkeep.")
     _log_to(settings, "committer")
     end_pulse(home, "committer")
 
@@ -140,8 +142,9 @@ def committer(home: Path, fault: str) -> None:
                 Lake(settings.lake_root),
                 exchange,
                 SystemClock(),
-                parse_fault(fault),
+                parse_fault("" if of_upkeep else fault),
                 uuid.uuid4().hex,
+                fault if of_upkeep else "",
             )
             async with pulse(home, "committer"):
                 await process.run(stop)
@@ -149,6 +152,27 @@ def committer(home: Path, fault: str) -> None:
             await exchange.close()
 
     _run(work, "committer")
+
+
+@main.command()
+@click.option("--home", required=True, type=click.Path(path_type=Path))
+@click.option("--task", required=True, type=click.Path(path_type=Path), help="JSON of what to do")
+@click.option("--answer", required=True, type=click.Path(path_type=Path), help="where to say what was done")
+@click.option("--fault", default="", help="tests only: kill this process at a point of upkeep")
+def upkeep(home: Path, task: Path, answer: Path, fault: str) -> None:
+    """One portion of upkeep, for the committer that waits for it."""
+    settings = settings_module.load(home)
+    _log_to(settings, "upkeep")
+    os.nice(10)
+    wanted = msgspec.json.decode(task.read_bytes(), type=Task)
+    try:
+        said = Answer(do_portion(settings, SystemClock(), wanted, faults=parse_fault(fault)))
+    except CrawlError as error:
+        log.error("upkeep stops: %s", error)
+        said = Answer(error=str(error))
+    draft = answer.with_suffix(".tmp")
+    draft.write_bytes(msgspec.json.encode(said))
+    draft.replace(answer)
 
 
 @main.command()

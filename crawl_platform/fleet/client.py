@@ -27,6 +27,8 @@ from crawl_platform.fleet.messages import (
     Worth,
     encode,
 )
+from crawl_platform.fleet.upkeep import PATIENCE, PORTIONS, SUBJECT, Answer, Order, in_portions
+from crawl_platform.lake.upkeep.report import Report
 from crawl_platform.web.host import matches, shard_of
 from crawl_platform.web.url import canonicalize, host_of
 
@@ -242,6 +244,21 @@ class FleetClient:
             return None if entry is None else msgspec.json.decode(entry[0], type=HostPolicy)
 
         return self._run(work)
+
+    def upkeep(
+        self, tables: Sequence[str] = (), *, dry_run: bool = False, portions: int = PORTIONS
+    ) -> Report:
+        """Have the committer look after `tables` (default: all) between its rounds; returns what was done.
+
+        Asks for another portion while one is left. Raises `PlatformError` if upkeep failed.
+        """
+        order = encode(Order(tuple(tables), dry_run))
+
+        def ask() -> Report:
+            answer = self._run(lambda exchange: exchange.ask(SUBJECT, order, PATIENCE))
+            return msgspec.json.decode(answer, type=Answer).result()
+
+        return in_portions(ask, portions)
 
     def heartbeats(self) -> list[Heartbeat]:
         """Last sign of life of each cell."""

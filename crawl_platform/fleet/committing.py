@@ -1,6 +1,10 @@
-"""The committer as a process: manifests from the queue into rounds, bells to those who wait for them."""
+"""The committer as a process: manifests from the queue into rounds, bells to those who wait for them.
+
+Between rounds it also has upkeep done when somebody asks (`fleet/upkeep.py`).
+"""
 
 import asyncio
+import contextlib
 import logging
 from typing import Any
 
@@ -13,9 +17,10 @@ from crawl_platform.commit.committer import Committer, Round
 from crawl_platform.commit.faults import Faults
 from crawl_platform.commit.manifest import Manifest, decode_manifest
 from crawl_platform.errors import ExchangeError, LakeError
-from crawl_platform.fleet.exchange import Exchange
+from crawl_platform.fleet.exchange import Exchange, Respond
 from crawl_platform.fleet.lease import Lease
 from crawl_platform.fleet.messages import Redeliver, encode
+from crawl_platform.fleet.upkeep import SUBJECT, Answer, Child, Order, Task, files_of
 from crawl_platform.lake.catalog import CATALOG_NAME, write_catalog
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.maintenance import checkpoint
@@ -28,10 +33,19 @@ GAP_PATIENCE = 2.0
 CATALOG_SECONDS = 10.0
 """Least time between two writes of the catalogue that plain DuckDB opens."""
 
+UPKEEP_POLL = 0.1
+
 
 class CommitterProcess:
     def __init__(
-        self, settings: Settings, lake: Lake, exchange: Exchange, clock: Clock, faults: Faults, holder: str
+        self,
+        settings: Settings,
+        lake: Lake,
+        exchange: Exchange,
+        clock: Clock,
+        faults: Faults,
+        holder: str,
+        upkeep_fault: str = "",
     ) -> None:
         self._settings = settings
         self._lake = lake
@@ -49,6 +63,9 @@ class CommitterProcess:
         self._waiting: list[tuple[Manifest, Any]] = []
         self._asked: dict[str, float] = {}
         self._catalog_at = 0.0
+        self._upkeep_fault = upkeep_fault
+        """Tests only: where the first upkeep is killed."""
+        self._orders: list[tuple[Order, Respond]] = []
 
     async def run(self, stop: asyncio.Event) -> None:
         """Commit rounds until `stop`. Raises `OwnershipLostError` when another committer has taken over."""
@@ -57,6 +74,7 @@ class CommitterProcess:
         queue = await self._exchange.manifest_queue()
         # What a killed predecessor had taken and not acked comes back late by itself; a repeat is harmless.
         await self._exchange.ring("bell.resend.all")
+        await self._exchange.serve(SUBJECT, self._take_order)
         while not stop.is_set():
             await self._lease.renew()
             try:
@@ -67,7 +85,54 @@ class CommitterProcess:
                 continue
             if await self._take(messages) or self._waiting:
                 await self._round()
+            if self._orders:
+                await self._upkeep(*self._orders.pop(0), stop)
         await self._lease.release()
+
+    def _take_order(self, data: bytes, respond: Respond) -> None:
+        try:
+            self._orders.append((msgspec.json.decode(data, type=Order), respond))
+        except msgspec.DecodeError as error:
+            log.error("not an order for upkeep, dropped: %s", error)
+
+    async def _upkeep(self, order: Order, respond: Respond, stop: asyncio.Event) -> None:
+        """Have one portion done by a child and answer with its report; rounds wait meanwhile."""
+        try:
+            waiting = await self._waiting_files()
+        except ExchangeError as error:
+            await respond(msgspec.json.encode(Answer(error=str(error))))
+            return
+        child = Child(self._settings.root, Task(order, waiting), self._upkeep_fault)
+        self._upkeep_fault = ""
+        log.info("upkeep begins, pid %d", child.pid)
+        try:
+            while (answer := child.poll()) is None and not stop.is_set():
+                await self._lease.renew()
+                await asyncio.sleep(UPKEEP_POLL)
+        finally:
+            child.end()
+        answer = answer or Answer(error="the committer is being stopped")
+        if answer.report is None:
+            log.error("upkeep failed: %s", answer.error)
+        else:
+            log.info("upkeep: %d things done, %d left", len(answer.report.done), answer.report.left)
+        if not stop.is_set():
+            await self._publish_versions()
+        await respond(msgspec.json.encode(answer))
+
+    async def _waiting_files(self) -> dict[str, list[str]]:
+        manifests = []
+        for data in await self._exchange.waiting_manifests():
+            with contextlib.suppress(msgspec.DecodeError):  # the queue's reader drops it, and says so
+                manifests.append(decode_manifest(data))
+        return files_of(manifests)
+
+    async def _publish_versions(self) -> None:
+        """Also after an upkeep that failed: what it had committed until then is whole."""
+        commit_id = await asyncio.to_thread(self._committer.publish_versions)
+        if commit_id is not None:
+            await self._exchange.ring("bell.committed", str(commit_id).encode())
+            await self._refresh_catalog()
 
     async def _take(self, messages: list[Any]) -> bool:
         for message in messages:
@@ -105,14 +170,14 @@ class CommitterProcess:
         now = self._clock.boottime()
         if now - self._catalog_at >= CATALOG_SECONDS:
             self._catalog_at = now
-            await asyncio.to_thread(self._upkeep)
+            await asyncio.to_thread(self._conveniences)
 
-    def _upkeep(self) -> None:
+    def _conveniences(self) -> None:
         """Conveniences: when one fails the crawl goes on, and it is tried again at the next interval."""
         try:
             self._catalog_and_checkpoints()
         except (OSError, LakeError, duckdb.Error, DeltaError) as error:
-            log.error("upkeep failed and is tried again: %s", error)
+            log.error("catalogue or checkpoint failed and is tried again: %s", error)
 
     def _catalog_and_checkpoints(self) -> None:
         write_catalog(self._lake, self._settings.root / CATALOG_NAME)

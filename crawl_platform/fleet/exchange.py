@@ -8,7 +8,7 @@ NATS is a doorbell: neither its duplicate window nor its retention carries corre
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from crawl_platform.errors import ExchangeError, OwnershipLostError
 MANIFESTS, INBOX = "MANIFESTS", "INBOX"
 BUCKETS = ("directives", "shards", "cells", "leases", "addresses")
 REQUEST_TIMEOUT = 5.0
+Respond = Callable[[bytes], Awaitable[None]]
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -210,6 +211,37 @@ class Exchange:
             callback(message.subject, message.data)
 
         await self._nc.subscribe(subject, cb=handler)
+
+    # requests: a question that one process answers
+
+    async def serve(self, subject: str, callback: Callable[[bytes, Respond], None]) -> None:
+        """`callback` gets each question and a way to answer it, at once or later."""
+
+        async def handler(message: Any) -> None:
+            callback(bytes(message.data), message.respond)
+
+        await self._nc.subscribe(subject, cb=handler)
+
+    async def ask(self, subject: str, data: bytes, wait: float) -> bytes:
+        """The answer to a question, within `wait` seconds."""
+        try:
+            return bytes((await self._nc.request(subject, data, timeout=wait)).data)
+        except (NatsError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"nobody answers on {subject}: {error or type(error).__name__}") from error
+
+    async def waiting_manifests(self) -> list[bytes]:
+        """What the committer's queue holds, also what it has taken and not acked yet."""
+        found: list[bytes] = []
+        try:
+            sequence = (await self._js.stream_info(MANIFESTS)).state.first_seq
+            while True:
+                message = await self._js.get_msg(MANIFESTS, sequence, subject="manifest.>", next=True)
+                found.append(bytes(message.data or b""))
+                sequence = int(message.seq or sequence) + 1
+        except NotFoundError:
+            return found
+        except (NatsError, APIError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"can't look at the waiting manifests: {error}") from error
 
     # buckets
 

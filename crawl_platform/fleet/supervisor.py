@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -292,7 +292,20 @@ async def _sole_supervisor(home: Path) -> AsyncIterator[None]:
         else:
             status = read_status(home)
             who = f" (pid {status.pid})" if status is not None else ""
-            raise ConfigurationError(f"a fleet is already running here{who}: `crawl down` stops it")
+            raise ConfigurationError(
+                f"a fleet is already running here{who}, or upkeep is at work: `crawl down` stops a fleet"
+            )
+        yield
+
+
+@contextlib.contextmanager
+def hold_home(home: Path) -> Iterator[None]:
+    """Keep supervisors away for a while. Raises `ConfigurationError` if a fleet is running here."""
+    path = _lock_path(home)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        if not _lock(file, fcntl.LOCK_EX):
+            raise ConfigurationError(f"a fleet is running at {home}, or upkeep is at work there")
         yield
 
 
