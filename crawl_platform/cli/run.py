@@ -73,7 +73,7 @@ def up(
         require_free(settings.orchestration.port)
     settings_module.save(settings)
     interrupts = Interrupts()
-    process = start_supervisor(settings, companions(settings) if dagster else [], outlives_us=detach)
+    process = start_supervisor(settings, companions(settings, dagster=dagster), outlives_us=detach)
     wait_until_running(settings, process)
     if urls:
         count = Crawl(settings).fleet.seed(urls)
@@ -132,10 +132,17 @@ def _read_seeds(path: Path) -> list[str]:
     return urls
 
 
-def companions(settings: Settings) -> list[Companion]:
-    """Dagster, to run beside the fleet."""
-    command, env = dagster_command(settings, settings.orchestration.port)
-    return [Companion("dagster", command, env)]
+def companions(settings: Settings, *, dagster: bool = True) -> list[Companion]:
+    """What runs beside the fleet: its HTTP API and Dagster."""
+    found = []
+    if settings.api.enabled:
+        found.append(
+            Companion("api", [sys.executable, "-m", "crawl_platform.api", "--home", str(settings.root)])
+        )
+    if dagster:
+        command, env = dagster_command(settings, settings.orchestration.port)
+        found.append(Companion("dagster", command, env))
+    return found
 
 
 def require_free(port: int) -> None:
@@ -219,6 +226,8 @@ def _say_running(settings: Settings, dagster: bool) -> None:
     click.echo(f"the crawl runs at {home}")
     if dagster:
         click.echo(f"  Dagster:  http://127.0.0.1:{settings.orchestration.port} (up in about 20 s)")
+    if settings.api.enabled:
+        click.echo(f"  API:      URL and token in {home / 'run' / 'api.json'}")
     click.echo(f"  Look:     crawl status --home {home}    crawl top --home {home}")
     click.echo(f'  Query:    crawl sql --home {home} "SELECT outcome, count(*) FROM fetches GROUP BY ALL"')
 

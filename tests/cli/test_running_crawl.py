@@ -78,7 +78,7 @@ def test_status_says_that_all_is_well(running: tuple[Command, str]) -> None:
     report = crawl.json("status")
 
     assert report["well"]
-    assert {process["name"] for process in report["processes"]} == {"nats", "committer", "cell-0"}
+    assert {process["name"] for process in report["processes"]} == {"nats", "committer", "cell-0", "api"}
     assert report["commit"]["commit_id"] >= 1
 
 
