@@ -33,7 +33,8 @@ CREATE TEMP TABLE page AS
 SELECT p.url, p.host, p.fetch_id, p.text_hash, p.fetched_at, coalesce(p.canonical, p.url) <> p.url AS variant
 FROM pages_now p
 ANTI JOIN (SELECT url FROM fetches WHERE kind = 'page' GROUP BY url
-           HAVING arg_max(status, started_at) IN (404, 410)) gone ON gone.url = p.url
+           HAVING arg_max(status, started_at) BETWEEN 300 AND 499
+               AND arg_max(status, started_at) NOT IN (304, 429)) gone ON gone.url = p.url
 ANTI JOIN (SELECT host FROM hosts_now WHERE state = 'excluded') barred ON barred.host = p.host
 WHERE p.text_hash IS NOT NULL AND NOT coalesce(p.noindex, false)
     AND coalesce(p.content_type, 'html') ILIKE '%html%'

@@ -1,0 +1,280 @@
+"""From pages to clusters of duplicates, and to what the fleet hears of them."""
+
+import random
+
+import pytest
+
+from assets import content_comparison
+from crawl_platform.digest import duplicate_clusters, near_duplicates
+from crawl_platform.digest.near_duplicates import SIMILAR
+
+PLAIN, COPY, OTHER = "https://plain.test/story", "https://mirror.test/story", "https://plain.test/other"
+
+
+def story(seed: int, sentences: int = 30) -> str:
+    draw = random.Random(seed)
+    return " ".join(
+        f"The {draw.randrange(9_999)} towns met on day {draw.randrange(9_999)}." for _ in range(sentences)
+    )
+
+
+def retold(text: str) -> str:
+    """With one word in sixty changed."""
+    words = text.split()
+    return " ".join("again" if i % 60 == 30 else word for i, word in enumerate(words))
+
+
+def retouched(text: str) -> str:
+    """With one word in twenty-eight changed: similar, but not similar enough."""
+    words = text.split()
+    return " ".join("again" if i % 28 == 14 else word for i, word in enumerate(words))
+
+
+def clusters(lake) -> set[tuple[str, ...]]:
+    rows = lake.query(
+        "SELECT list(url ORDER BY url) AS urls FROM near_duplicates GROUP BY cluster_id"
+    ).to_pylist()
+    return {tuple(row["urls"]) for row in rows}
+
+
+def told(fleet) -> dict[str, float]:
+    return {worth.url: pytest.approx(worth.value) for worth in fleet.appraised}
+
+
+@pytest.fixture
+def mirrored(crawl, clock):
+    """A page, its mirror (read later), and a page that says something else."""
+    crawl.page(PLAIN, story(1), value=0.5)
+    crawl.page(OTHER, story(2))
+    clock.advance(60)
+    crawl.page(COPY, story(1), value=0.25)
+    crawl.commit()
+    return crawl
+
+
+def test_a_mirrored_page_is_a_cluster_and_other_pages_are_none(harness, mirrored, lake):
+    harness.execute("near_duplicates")
+
+    rows = lake.query("SELECT * FROM near_duplicates ORDER BY url").to_pylist()
+    assert clusters(lake) == {(COPY, PLAIN)}
+    assert {row["representative"] for row in rows} == {PLAIN}
+    assert [row["is_representative"] for row in rows] == [False, True]
+    assert {row["kind"] for row in rows} == {"exact"}
+
+
+def test_a_page_that_says_nearly_the_same_is_found_by_its_words(harness, crawl, lake):
+    crawl.page(PLAIN, story(1))
+    crawl.page(COPY, retold(story(1)))
+    crawl.page(OTHER, story(2))
+    crawl.commit()
+
+    harness.execute("near_duplicates")
+
+    rows = lake.query("SELECT kind, similarity FROM near_duplicates WHERE NOT is_representative").to_pylist()
+    assert clusters(lake) == {(COPY, PLAIN)}
+    assert rows[0]["kind"] == "near"
+    assert SIMILAR <= rows[0]["similarity"] < 1.0
+
+
+def test_a_candidate_that_is_not_similar_enough_is_in_no_cluster(harness, crawl, lake, monkeypatch):
+    """Ablation: at the similarity from which on candidates are found it would be."""
+    crawl.page(PLAIN, story(1))
+    crawl.page(COPY, retouched(story(1)))
+    crawl.commit()
+
+    harness.execute("near_duplicates")
+    found = clusters(lake)
+    for module in (near_duplicates, duplicate_clusters):
+        monkeypatch.setattr(module, "SIMILAR", 0.7)
+    harness.execute("near_duplicates")
+
+    assert found == set()
+    assert clusters(lake) == {(COPY, PLAIN)}
+
+
+def test_members_that_are_not_alike_fail_the_check_and_nothing_is_told(
+    harness, crawl, lake, fleet, monkeypatch
+):
+    """As if candidates were believed."""
+    crawl.page(PLAIN, story(1))
+    crawl.page(COPY, retouched(story(1)))
+    crawl.commit()
+    monkeypatch.setattr(content_comparison, "verified", lambda pairs, texts, repeated: pairs)
+
+    result = harness.execute("near_duplicates", fails=True)
+
+    passed = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
+    assert passed == {
+        "one_cluster_per_page": True,
+        "members_are_alike": False,
+        "few_hosts_without_equal_text": True,
+    }
+    assert fleet.appraised == []
+    assert clusters(lake) == set()
+
+
+def test_pages_made_from_one_template_are_no_duplicates(harness, crawl, lake, monkeypatch):
+    """Ablation: without looking for a site's phrases all its pages are one cluster."""
+    terms = story(7, 60)
+    for i in range(15):
+        crawl.page(f"https://shop.test/{i}", f"{terms} {story(100 + i, 2)}")
+    crawl.commit()
+
+    harness.execute("near_duplicates")
+    found = clusters(lake)
+    monkeypatch.setattr(near_duplicates, "LEAST_SAMPLE", 1_000)
+    harness.execute("near_duplicates")
+
+    assert found == set()
+    assert [len(urls) for urls in clusters(lake)] == [15]
+
+
+def test_what_a_site_says_when_it_has_nothing_to_say_is_no_duplicate(harness, crawl, lake):
+    nothing = "We are sorry: the page that you are looking for is not here any more, or never was."
+    for i in range(4):
+        crawl.page(f"https://plain.test/lost/{i}", nothing)
+        crawl.page(f"https://plain.test/empty/{i}", "Nothing here.")
+        crawl.page(f"https://empty-{i}.test/", "Nothing here.")
+        crawl.page(f"https://plain.test/members/{i}", story(5), noindex=True)
+    crawl.commit()
+
+    harness.execute("near_duplicates")
+
+    assert clusters(lake) == set()
+
+
+def test_pages_that_are_gone_and_hosts_that_are_excluded_stand_for_nobody(
+    harness, mirrored, lake, fleet, clock
+):
+    harness.execute("near_duplicates")
+    clock.advance(60)
+    mirrored.gone(PLAIN)
+    mirrored.commit()
+
+    harness.execute("near_duplicates")
+
+    assert clusters(lake) == set()
+    assert told(fleet)[COPY] == 0.25
+
+    mirrored.page("https://third.test/story", story(1))
+    mirrored.host("third.test", "excluded", event="excluded")
+    mirrored.commit()
+    harness.execute("near_duplicates")
+
+    assert clusters(lake) == set()
+
+
+def test_a_duplicate_is_worth_a_fifth_and_its_representative_what_it_was(harness, mirrored, lake, fleet):
+    harness.execute("near_duplicates")
+
+    assert told(fleet) == {COPY: 0.05}
+    assert fleet.appraised[0].reason == f"duplicate of {PLAIN}"
+    assert lake.query("SELECT url, value, worth FROM near_duplicates ORDER BY url").to_pylist() == [
+        {"url": COPY, "value": 0.25, "worth": 0.05},
+        {"url": PLAIN, "value": 0.5, "worth": 0.5},
+    ]
+
+
+def test_a_repeated_run_writes_the_same_rows_and_tells_nothing(harness, mirrored, lake, fleet):
+    harness.execute("near_duplicates")
+    rows, calls = lake.query("SELECT * FROM near_duplicates"), fleet.calls
+
+    harness.execute("near_duplicates")
+
+    assert lake.query("SELECT * FROM near_duplicates").equals(rows)
+    assert fleet.calls == calls
+
+
+def test_a_page_that_leaves_its_cluster_gets_its_value_back(harness, mirrored, lake, fleet, clock):
+    harness.execute("near_duplicates")
+    clock.advance(60)
+    # By now the fleet fetches it at its lower value.
+    mirrored.page(COPY, story(3), value=0.05)
+    mirrored.commit()
+    fleet.appraised.clear()
+
+    harness.execute("near_duplicates")
+    harness.execute("near_duplicates")
+
+    assert clusters(lake) == set()
+    assert [(worth.url, worth.value) for worth in fleet.appraised] == [(COPY, 0.25)]
+
+
+def test_a_duplicate_that_is_fetched_again_is_not_devalued_again(harness, mirrored, fleet, clock):
+    harness.execute("near_duplicates")
+    clock.advance(60)
+    mirrored.page(COPY, retold(story(1)), value=0.05)
+    mirrored.commit()
+    fleet.appraised.clear()
+
+    harness.execute("near_duplicates")
+
+    assert fleet.appraised == []
+
+
+def test_when_the_representative_goes_another_page_takes_its_place_and_value(
+    harness, mirrored, lake, fleet, clock
+):
+    mirrored.page("https://third.test/story", story(1), value=0.4)
+    mirrored.commit()
+    harness.execute("near_duplicates")
+    clock.advance(60)
+    mirrored.gone(PLAIN)
+    mirrored.commit()
+    fleet.appraised.clear()
+
+    harness.execute("near_duplicates")
+
+    assert clusters(lake) == {(COPY, "https://third.test/story")}
+    assert told(fleet) == {COPY: 0.25}
+
+
+def test_values_that_could_not_be_told_are_told_by_the_next_run(harness, mirrored, lake, fleet):
+    """Told before written: Ablation by hand is the other order, where the second run sees nothing new."""
+    fleet.away = True
+    harness.execute("near_duplicates", fails=True)
+    assert clusters(lake) == set()
+
+    fleet.away = False
+    harness.execute("near_duplicates")
+
+    assert told(fleet) == {COPY: 0.05}
+
+
+def test_a_run_that_dies_before_it_writes_tells_the_same_again(harness, mirrored, lake, fleet, monkeypatch):
+    with monkeypatch.context() as dying:
+        dying.setattr("crawl_platform.lake.lake.Lake.overwrite", lambda *_: 1 / 0)
+        harness.execute("near_duplicates", fails=True)
+
+    harness.execute("near_duplicates")
+
+    first, second = fleet.appraised
+    assert first == second
+
+
+def test_only_the_newest_texts_are_compared_and_the_rest_is_counted(
+    harness, mirrored, lake, clock, monkeypatch
+):
+    monkeypatch.setattr(content_comparison, "MOST_TEXTS", 1)
+    result = harness.execute("near_duplicates")
+
+    (event,) = result.asset_materializations_for_node("near_duplicates")
+    assert clusters(lake) == {(COPY, PLAIN)}
+    assert event.metadata["texts_not_compared"].value == 1
+
+
+def test_nothing_read_yet_is_no_error(harness, lake):
+    result = harness.execute("near_duplicates")
+
+    assert all(check.passed for check in result.get_asset_check_evaluations())
+    assert clusters(lake) == set()
+
+
+def test_clusters_are_shown_with_sizes_and_the_largest_named(harness, mirrored):
+    result = harness.execute("near_duplicates")
+
+    (event,) = result.asset_materializations_for_node("near_duplicates")
+    metadata = event.metadata
+    assert metadata["clusters"].value == 1
+    assert metadata["values_told"].value == 1
+    assert f"| {PLAIN} | 2 | 2 | 1.00 | {COPY} |" in metadata["largest_clusters"].md_str
