@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from assets.plots import bars, histogram, markdown_table, rank_curve
+from assets.plots import bars, histogram, markdown_table, rank_curve, trend
 
 pytestmark = pytest.mark.usefixtures("pictures")
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("pictures")
 def picture(metadata) -> Image.Image:
     _, encoded = metadata.md_str.removesuffix(")").split("base64,")
     data = base64.b64decode(encoded)
-    assert len(data) < 40_000
+    assert len(data) < 20_000
     return Image.open(io.BytesIO(data)).convert("L")
 
 
@@ -35,6 +35,16 @@ def test_a_histogram_and_bars_are_drawn_also_of_nothing():
         assert ink(picture(histogram("Hosts", "links", values))) > 0
         names = [f"host-{v}.test" for v in values]
         assert ink(picture(bars("Fetches", "fetches", names, {"reserved": values, "by value": values}))) > 0
+
+
+def test_a_trend_shows_a_week_of_hours_and_has_gaps_where_nothing_was_measured():
+    hours, values = np.arange(-167, 1), 0.5 + 0.3 * np.sin(np.arange(168) / 9)
+    gapped = np.where(np.arange(168) % 2, np.nan, values)
+    series = {"freshness": values, "by value": values + 0.05, "believed": values - 0.1}
+
+    whole = ink(picture(trend("Freshness", "share", hours, series)))
+
+    assert whole > ink(picture(trend("Freshness", "share", hours, dict.fromkeys(series, gapped)))) > 0
 
 
 def test_the_same_numbers_give_the_same_bytes():
