@@ -29,13 +29,13 @@ def conditions(cadence: Cadence) -> dict[str, Condition]:
         "change_rates": _follow("url_groups"),
         "value_model": _follow("change_rates"),
         "crawl_schedule": _start(cadence, cadence.schedule_cron, ["fleet_stats", "hosts"]),
-        "near_duplicates": _each(cadence.content_cron),
-        "crawl_quality": _each(cadence.quality_cron),
-        "upkeep": _each(cadence.upkeep_cron),
+        "near_duplicates": each(cadence.content_cron),
+        "crawl_quality": each(cadence.quality_cron),
+        "upkeep": each(cadence.upkeep_cron),
     }
 
 
-def _each(cron: str) -> Condition:
+def each(cron: str) -> Condition:
     """At each tick of the clock: what these look at changes all the time."""
     ticked: Condition = dg.AutomationCondition.cron_tick_passed(cron)
     return ticked.since_last_handled() & ~dg.AutomationCondition.in_progress()
@@ -44,7 +44,7 @@ def _each(cron: str) -> Condition:
 def _start(cadence: Cadence, cron: str, parents: list[str]) -> Condition:
     running = dg.AutomationCondition.in_progress()
     if not cadence.continuous:
-        return _each(cron)
+        return each(cron)
     updated = dg.AutomationCondition.any_deps_updated().allow(dg.AssetSelection.assets(*parents))
     # Not since_last_handled(): it forgets on the tick after a request, together with what arrived by then.
     handled = dg.AutomationCondition.newly_requested() & ~updated

@@ -23,6 +23,7 @@ from crawl_platform.settings import Settings, load
 from resources.cadence import cadence_of
 from resources.fleet import FleetResource
 from resources.lake import LakeResource, table_metadata
+from resources.warehouse import WarehouseResource
 from sensors.automation import analysis_sensor, decisions_sensor
 from sensors.fastlane import fastlane_sensor
 from sensors.promotion import promotion_sensor
@@ -38,7 +39,6 @@ ASSETS = (
     *content.ASSETS,
     *quality.ASSETS,
     *upkeep.ASSETS,
-    *marts.ASSETS,
 )
 
 TABLE_OF = {"link_graph": "host_graph", "value_model": "cold_priors"}
@@ -55,7 +55,7 @@ def build_definitions(
 ) -> dg.Definitions:
     """Assets, sensors and jobs of one crawl: the one with `settings`, by default the one at `CRAWL_HOME`.
 
-    `resource_overrides` replaces resources by name: lake, fleet, crawl_settings, clock.
+    `resource_overrides` replaces resources by name: lake, fleet, warehouse, crawl_settings, clock.
     """
     settings = settings or _settings_of_environment()
     cadence = cadence_of(settings.orchestration)
@@ -64,6 +64,7 @@ def build_definitions(
         assets=[
             *fleet_specs(settings.lake_root),
             *(automate(declare(asset, settings.lake_root), by_name) for asset in ASSETS),
+            marts.mart_assets(settings, cadence),
         ],
         asset_checks=fleet_checks(cadence),
         sensors=[
@@ -104,6 +105,7 @@ def _resources(settings: Settings) -> dict[str, Any]:
     return {
         "lake": LakeResource(root=str(settings.lake_root)),
         "fleet": FleetResource(endpoint_file=str(endpoint), n_shards=settings.fleet.shards),
+        "warehouse": WarehouseResource(home=str(settings.root)),
         "crawl_settings": settings,
         "clock": SystemClock(),
     }

@@ -68,7 +68,7 @@ class Harness:
         job = self.definitions.resolve_implicit_global_asset_job_def()
         result = job.execute_in_process(
             instance=self.instance,
-            asset_selection=[dg.AssetKey(n) for n in names],
+            asset_selection=[dg.AssetKey.from_user_string(n) for n in names],
             raise_on_error=not fails,
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         )

@@ -1,0 +1,7 @@
+select
+    table_name,
+    version,
+    commit_id,
+    as_of
+from {{ ref('stg_built_from') }}
+order by table_name

@@ -1,0 +1,5 @@
+select
+    host,
+    max(decided_at) as promoted_at
+from {{ source('lake', 'promotions') }}
+group by host

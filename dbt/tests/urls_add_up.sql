@@ -1,0 +1,3 @@
+select *
+from {{ ref('coverage') }}
+where fetched > known or known <> fetched + queued + gone + dropped
