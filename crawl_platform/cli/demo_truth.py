@@ -34,7 +34,10 @@ MEASURED = """
 SELECT epoch(measured_at) AS at, value, input_versions FROM crawl_quality WHERE measure = 'freshness'
     AND value IS NOT NULL ORDER BY measured_at DESC LIMIT 1
 """
-CLUSTERS = "SELECT cluster_id, list(url ORDER BY url) AS urls FROM near_duplicates GROUP BY 1 ORDER BY 1"
+CLUSTERS = """
+SELECT cluster_id, list(n.url ORDER BY n.url) AS urls, max(p.fetched_at) AS read_at
+FROM near_duplicates n JOIN pages p USING (fetch_id) GROUP BY 1 ORDER BY 1
+"""
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,8 @@ def duplicates(web: SyntheticWeb, lake: Lake) -> Clusters:
     right, wrong, pairs = [], [], 0
     rows = lake.query(CLUSTERS).to_pylist()
     for row in rows:
-        false = [pair for pair in combinations(row["urls"], 2) if not _together(web, home, *pair)]
+        says = {url: _original(web, url, row["read_at"].timestamp()) for url in row["urls"]}
+        false = [(a, b) for a, b in combinations(row["urls"], 2) if not _together(home, says[a], says[b])]
         pairs += len(row["urls"]) * (len(row["urls"]) - 1) // 2
         wrong += false
         if not false:
@@ -148,9 +152,14 @@ def duplicates(web: SyntheticWeb, lake: Lake) -> Clusters:
     return Clusters(len(rows), tuple(right), tuple(wrong), pairs)
 
 
-def _together(web: SyntheticWeb, home: dict[tuple[str, str], int], first: str, second: str) -> bool:
-    places = _place(web, first), _place(web, second)
-    return places[0] == places[1] or (places[0] in home and home[places[0]] == home.get(places[1]))
+def _together(home: dict[tuple[str, str], int], first: tuple[str, str], second: tuple[str, str]) -> bool:
+    return first == second or (first in home and home[first] == home.get(second))
+
+
+def _original(web: SyntheticWeb, url: str, at: float) -> tuple[str, str]:
+    """Place of the page whose text `url` shows: what it names as canonical (printed pages, facets of a listing)."""
+    page = web.page(url, at)
+    return _place(web, page.canonical if page and page.canonical else url)
 
 
 def _place(web: SyntheticWeb, url: str) -> tuple[str, str]:
