@@ -5,8 +5,9 @@ import random
 import pytest
 
 from assets import content_comparison
-from crawl_platform.digest import duplicate_clusters, near_duplicates
+from crawl_platform.digest import digest, duplicate_clusters, near_duplicates
 from crawl_platform.digest.near_duplicates import SIMILAR
+from crawl_platform.simulation.web import SyntheticWeb
 
 PLAIN, COPY, OTHER = "https://plain.test/story", "https://mirror.test/story", "https://plain.test/other"
 
@@ -278,3 +279,28 @@ def test_clusters_are_shown_with_sizes_and_the_largest_named(harness, mirrored):
     assert metadata["clusters"].value == 1
     assert metadata["values_told"].value == 1
     assert f"| {PLAIN} | 2 | 2 | 1.00 | {COPY} |" in metadata["largest_clusters"].md_str
+
+
+KINDS = ("manual", "mirror", "blog", "shop", "walled", "farm")
+
+
+def test_on_the_synthetic_web_no_cluster_is_false_and_most_true_ones_are_found(harness, crawl, lake, clock):
+    """Mirrors and printed pages read at different times; sign-in forms, farms and listings as they are."""
+    web = SyntheticWeb(7, clock.now(), scale=0.5)
+    urls = [u for name, site in web.sites.items() if site.host.kind in KINDS for u in web.urls(name)]
+    forms = web.sites["walled-1.test"]
+    urls += [forms.host.url(f"/{topic}/{n}.html") for topic in forms.topics for n in range(1, 11)]
+    for number, url in enumerate(urls):
+        clock.advance(0.5)
+        page = digest(web.body(url, clock.now(), number), url, "text/html")
+        crawl.page(url, page.text, canonical=page.canonical, noindex=page.noindex)
+    crawl.commit()
+
+    harness.execute("near_duplicates")
+
+    true = {url: cluster for cluster in web.duplicates() for url in cluster}
+    found = clusters(lake)
+    assert all(len({true.get(url) for url in cluster}) == 1 and true.get(cluster[0]) for cluster in found)
+    sought = {cluster & set(urls) for cluster in web.duplicates()}
+    assert len(found) >= 0.85 * sum(len(cluster) > 1 for cluster in sought)
+    assert len(found) > 40
