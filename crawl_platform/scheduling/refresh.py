@@ -49,3 +49,44 @@ def known_rate_index(rate: float, age: float, importance: float = 1.0, cost: flo
 def expected_freshness(rate: float, fetch_rate: float) -> float:
     """Share of time that a copy fetched `fetch_rate` times a day at even intervals is fresh."""
     return fetch_rate / rate * -math.expm1(-rate / fetch_rate)
+
+
+def change_chance(a: float, b: float, age: float) -> float:
+    """Probability that a page believed to be Gamma(a, b) has changed within `age` days: 1 − (b/(b + t))^a."""
+    return -math.expm1(-a * math.log1p(age / b)) if age > 0 else 0.0
+
+
+def age_of_change(a: float, b: float, chance: float) -> float:
+    """Age (days) at which `change_chance` reaches `chance`, infinite where that is beyond all numbers."""
+    if chance >= 1.0:
+        return math.inf
+    exponent = -math.log1p(-chance) / a
+    return b * math.expm1(exponent) if exponent < 700.0 else math.inf
+
+
+SOLVED = 1e-3
+"""Relative error of an age that `age_of_index` allows itself: an interval is a belief, not a date."""
+
+
+def age_of_index(a: float, b: float, index: float, oldest: float) -> float:
+    """Age (days) at which `index_one(a, b, age)` reaches `index`; `oldest` if it doesn't before that age.
+
+    Newton on ln(age), from the square root that holds for young pages (V ≈ a/b · t²/2), kept within a bracket.
+    """
+    if index_one(a, b, oldest) <= index:
+        return oldest
+    low, high = 0.0, oldest
+    age = min(math.sqrt(2.0 * index * b / a), oldest)
+    for _ in range(60):
+        over = index_one(a, b, age) - index
+        if over > 0:
+            high = age
+        else:
+            low = age
+        slope = age * age * a / (b + age) * math.exp(-a * math.log1p(age / b))  # dV/d ln(age)
+        step = over / slope if slope > 0 else math.inf
+        if abs(step) < SOLVED:
+            break
+        guess = age * math.exp(-step) if abs(step) < 3.0 else 0.0
+        age = guess if low < guess < high else (low + high) / 2
+    return age

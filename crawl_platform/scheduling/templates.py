@@ -11,12 +11,11 @@ So a URL that was never seen has a group, and a host that invents names has few 
 """
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 
 import xxhash
 
-Shapes = Mapping[int, tuple[int, ...]]
+Shapes = dict[int, tuple[int, ...]]
 """What a host's URLs have taught; positions and words are 32-bit hashes. Never changed in place."""
 
 MOST_WORDS = 8
@@ -30,9 +29,11 @@ LONGEST_WORD = 24
 LONGEST_SEGMENT = 64
 """Longer ones are `*` without a look."""
 EXTENSIONS = frozenset(
-    "asp aspx atom cfm cgi csv doc docx epub htm html js json jsp md pdf php ppt pptx ps rss rst shtml txt xhtml "
-    "xls xlsx xml".split()
-)
+    (
+        "asp", "aspx", "atom", "cfm", "cgi", "csv", "doc", "docx", "epub", "htm", "html", "js", "json", "jsp",
+        "md", "pdf", "php", "ppt", "pptx", "ps", "rss", "rst", "shtml", "txt", "xhtml", "xls", "xlsx", "xml",
+    )
+)  # fmt: skip
 
 _NUMBER = re.compile(r"[.,:_-]*\d[\d.,:_-]*")
 _HEX = re.compile(r"(?=.*\d)[0-9a-fA-F-]{8,}")
@@ -48,11 +49,13 @@ def template_of(url: str, shapes: Shapes) -> str:
     return _read(url, shapes)[0]
 
 
-def learn(url: str, shapes: Shapes) -> Shapes:
-    """What `shapes` become once `url` was met; the same object if it teaches nothing."""
-    while news := _read(url, shapes)[1]:
+def learn(url: str, shapes: Shapes) -> tuple[Shapes, str]:
+    """What `shapes` become once `url` was met (the same object if it teaches nothing), and its template."""
+    template, news = _read(url, shapes)
+    while news:
         shapes = _with(shapes, news)
-    return shapes
+        template, news = _read(url, shapes)
+    return shapes, template
 
 
 def group_id(host: str, template: str) -> int:

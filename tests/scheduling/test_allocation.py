@@ -104,3 +104,72 @@ def test_a_group_without_value_gets_what_is_reserved_and_no_more():
 def test_a_fetch_without_cost_is_refused():
     with pytest.raises(ValueError, match="cost"):
         allocate([1], [1], [0], [1.0], 1, [0])
+
+
+# hosts
+
+
+@st.composite
+def windows_of_hosts(draw):
+    window = draw(windows())
+    n = len(window["wanted"])
+    hosts = draw(st.integers(1, 3))
+    return {
+        **window,
+        "host": np.array(draw(st.lists(st.integers(0, hosts - 1), min_size=n, max_size=n))),
+        "host_most": np.array(draw(st.lists(st.integers(0, 60), min_size=hosts, max_size=hosts))),
+    }
+
+
+@given(windows_of_hosts())
+def test_the_groups_of_a_host_share_its_politeness(window):
+    given_ = allocate(**window)
+
+    used = np.bincount(window["host"], given_, len(window["host_most"]))
+    assert np.all(used <= window["host_most"])
+    assert float(given_ @ window["cost"]) <= window["budget"] + 1e-6
+    assert np.all(given_ <= np.minimum(window["wanted"], window["most"]))
+
+
+@given(windows_of_hosts())
+def test_with_hosts_it_is_worth_as_much_as_dealing_single_units(window):
+    window["cost"] = np.ones(len(window["wanted"]))
+    window["reserved"] = 0 * window["reserved"]
+
+    bulk, single = allocate(**window), one_by_one_on_hosts(**window)
+
+    assert utility(bulk, window["wanted"], window["value"]) == pytest.approx(
+        utility(single, window["wanted"], window["value"]), rel=1e-9
+    )
+
+
+def one_by_one_on_hosts(wanted, most, cost, value, budget, reserved, host, host_most):
+    """The definition with hosts: the best next unit on a host that still has room."""
+    high, given = np.minimum(wanted, most), np.array(reserved)
+    while True:
+        room = host_most - np.bincount(host, given, len(host_most))
+        free = (given < high) & (room[host] >= 1) & (given.sum() + 1 <= budget + 1e-9)
+        score = np.where(free, marginal(given, wanted, value, cost), 0.0)
+        if score.max(initial=0.0) <= 0:
+            return given
+        given[score.argmax()] += 1
+
+
+def test_reservations_on_a_full_host_are_served_by_value_and_reported():
+    given_ = allocate([9, 9], [9, 9], [1, 1], [1.0, 2.0], 100, [9, 9], host=[0, 0], host_most=[12])
+
+    assert given_.sum() == 12
+    assert given_[1] > given_[0]
+    assert shortfall([9, 9], given_).sum() == 6
+
+
+def test_without_its_reservation_a_deadline_of_little_value_is_missed():
+    """Ablation: value alone gives a dull group nothing."""
+    window = ([5, 500], [5, 500], [1, 1], [0.01, 1.0], 100)
+
+    assert allocate(*window, [5, 0]).tolist() == [5, 95]
+    assert allocate(*window, [0, 0])[0] == 0
+
+
+def test_a_wide_group_does_not_fade():
+    assert allocate([50, 50], [50, 50], [1, 1], [1.0, 0.99], 50, [0, 0], width=1e9).tolist() == [50, 0]
