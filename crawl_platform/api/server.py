@@ -65,13 +65,15 @@ class Setup:
 class Api:
     """The operations, and the state that they share."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, client: Callable[[], FleetClient] | None = None) -> None:
+        """`client` makes the fleet's client for one call; by default that of the crawl's own exchange."""
         self._setup = setup
         self._clock = setup.clock
         self._lake = Lake(setup.settings.lake_root)
         self._threads = Threads("api", 8, 200)
         self._explains = Threads("explain", setup.limits.explains, setup.limits.explains_waiting)
         self._rate = RateLimit(setup.limits, setup.clock)
+        self._client = client or self._own_client
         self._metrics = Metrics(self._lake, self._client, setup.clock)
         most_urls = setup.settings.orchestration.promotion_urls
         self._acceptance = Acceptance(self._lake, self._client, setup.clock, self._threads, most_urls)
@@ -104,7 +106,7 @@ class Api:
         application.on_response_prepare.append(_sign)
         return application
 
-    def _client(self) -> FleetClient:
+    def _own_client(self) -> FleetClient:
         endpoint = self._setup.settings.root / "run" / "nats.json"
         return FleetClient(endpoint, self._lake.n_shards, self._clock)
 
