@@ -1,0 +1,87 @@
+"""The guess for groups that nobody has watched: better than the mean where looks say something, and judged as such."""
+
+import numpy as np
+import pytest
+from scipy.special import digamma
+
+from crawl_platform.scheduling.cold_prior import Looks, judge, predict, priors
+
+KINDS = {"/": 4.0, "/section/*": 5.0, "/story/*": 1.0, "/about": -4.0, "/p/#.html": -1.0, "/wiki/*": 0.0}
+
+
+def looks(random, templates: list[str]) -> Looks:
+    n = len(templates)
+    return Looks(
+        template=templates,
+        depth=np.array([float(t.count("/")) for t in templates]),
+        in_links=random.exponential(5.0, n),
+        main_share=random.random(n),
+        known_urls=random.integers(1, 500, n).astype(float),
+        trust=random.exponential(0.01, n),
+    )
+
+
+@pytest.fixture(scope="module")
+def web():
+    """Twelve hosts, each with its own pace, whose groups change by what they are."""
+    random = np.random.default_rng(4)
+    host = [f"h{i}.test" for i in range(12) for _ in KINDS]
+    found = looks(random, list(KINDS) * 12)
+    pace = np.repeat(random.normal(0, 0.4, 12), len(KINDS))
+    rate = np.array([KINDS[t] for t in found.template]) + pace + random.normal(0, 0.2, len(host))
+    return found, rate, host
+
+
+def test_on_hosts_that_it_has_not_seen_it_is_far_better_than_the_mean(web):
+    found, rate, host = web
+
+    judged = judge(found.features(), rate, host)
+
+    assert judged.better
+    assert judged.model < 0.4 * judged.baseline
+
+
+def test_where_looks_say_nothing_it_is_not_better(web):
+    """What the comparison is for: noise is learnt by heart, and held-out hosts tell."""
+    found, rate, host = web
+    noise = np.random.default_rng(0).permutation(rate)
+
+    assert not judge(found.features(), noise, host).better
+
+
+def test_judging_on_the_same_hosts_would_flatter_it(web):
+    """Ablation: with every group its own fold, a host's other groups give its pace away."""
+    found, _, host = web
+    paces = np.repeat(np.random.default_rng(1).normal(0, 3.0, 12), len(KINDS))
+    told = Looks(
+        **{**found.__dict__, "trust": np.exp(np.repeat(np.random.default_rng(2).random(12), len(KINDS)))}
+    )
+
+    by_host = judge(told.features(), paces, host)
+    by_group = judge(told.features(), paces, [str(i) for i in range(len(host))])
+
+    assert by_group.model < 0.5 * by_host.model
+
+
+def test_it_guesses_the_same_each_time(web):
+    found, rate, _ = web
+    cold = looks(np.random.default_rng(8), ["/story/*", "/about"]).features()
+
+    first, second = (predict(found.features(), rate, cold) for _ in range(2))
+
+    assert np.array_equal(first, second)
+    assert first[0] > first[1] + 2
+
+
+def test_what_is_not_known_of_a_group_is_no_obstacle(web):
+    found, rate, _ = web
+    unknown = Looks(["/new/*"], *(np.array([np.nan]) for _ in range(5)))
+
+    assert np.all(np.isfinite(predict(found.features(), rate, unknown.features())))
+
+
+def test_a_vague_guess_makes_a_wide_prior_with_the_guess_in_its_middle():
+    sure, vague = (priors(np.array([2.0]), error, 3.0) for error in (0.01, 4.0))
+
+    assert vague[0] < sure[0] <= 3.1
+    assert digamma(sure[0]) - np.log(sure[1]) == pytest.approx(2.0 + digamma(3.0) - np.log(3.0), abs=0.01)
