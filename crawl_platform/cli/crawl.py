@@ -39,8 +39,11 @@ class Crawl:
 
     @property
     def fleet(self) -> FleetClient:
-        """Raises `ConfigurationError` when no fleet runs here: what it would say could not be heard."""
-        if not is_running(self.home):
+        """Raises `ConfigurationError` when no fleet runs here: what it would say could not be heard.
+
+        With a NATS elsewhere (`fleet.nats_url`) the fleet may run elsewhere too.
+        """
+        if not self.settings.fleet.nats_url and not is_running(self.home):
             raise ConfigurationError(f"no fleet is running at {self.home}: start it with `crawl up`")
         return FleetClient(self.home / "run" / "nats.json", self.lake.n_shards)
 

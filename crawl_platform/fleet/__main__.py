@@ -93,11 +93,11 @@ def main(console: bool) -> None:
 def cell(home: Path, name: str, fault: str) -> None:
     """Crawl the shards that the shard table gives to NAME."""
     settings = settings_module.load(home)
-    settings.require_contact()
     _log_to(settings, name)
     end_pulse(home, name)
 
     async def work(stop: asyncio.Event) -> None:
+        settings.require_contact()
         exchange = await _connect(home / "run" / "nats.json", name, stop)
         kv = RocksKV(home / "cells" / name / "state")
         try:
@@ -186,7 +186,12 @@ def supervisor(home: Path, fault: tuple[str, ...], companion: tuple[str, ...]) -
     faults = dict(item.split("=", 1) for item in fault)
     companions = [msgspec.json.decode(text, type=Companion) for text in companion]
     process = Supervisor(settings, SystemClock(), faults, companions, _login())
-    _run(process.run, "supervisor")
+
+    async def work(stop: asyncio.Event) -> None:
+        settings.require_contact()  # cells would say so one by one, for ever
+        await process.run(stop)
+
+    _run(work, "supervisor")
 
 
 def _login() -> tuple[str, str] | None:
