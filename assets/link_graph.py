@@ -1,7 +1,7 @@
 """Group `link_graph`: who links to whom, host by host, and what that says about each host.
 
-Both tables stand on one version vector: `host_ranks` reads `hosts` and `fetches` at the versions that the
-graph was computed from. Decisions taken from the ranks belong to `assets/promotion.py`.
+All tables stand on one version vector: `host_ranks` and `related_hosts` read `hosts` and `fetches` at the versions
+that the graph was computed from. Decisions taken from the ranks belong to `assets/promotion.py`.
 """
 
 from typing import Any
@@ -13,16 +13,13 @@ from numpy.typing import NDArray
 
 from assets.automation import DAILY
 from assets.plots import histogram, rank_curve
+from assets.related_hosts import GRAPH_INPUTS, GROUP, OWNERS, labels_of, numbered, related_hosts
 from crawl_platform.graph.harmonic import harmonic
 from crawl_platform.graph.host_rank import HostRanks, rank_hosts
-from crawl_platform.graph.independence import UNKNOWN, independent_support, related_hosts, support
+from crawl_platform.graph.independence import independent_support, support
+from crawl_platform.graph.independence import related_hosts as clusters_of
 from crawl_platform.lake.tables import HOST_RANKS
-from crawl_platform.web.host import registrable_domain
 from resources.lake import LakeResource, Reading, version_metadata
-
-GROUP = "link_graph"
-OWNERS = ["team:crawl"]
-GRAPH_INPUTS = ("links", "fetches", "hosts")
 
 SAMPLE_SEED = 20_071
 """Harmonic centrality is sampled on large graphs: always the same sample, so that a re-run agrees."""
@@ -56,7 +53,6 @@ HAVING min(happened_at) <= (SELECT max(started_at) FROM fetches) - INTERVAL {PRO
 
 ORPHAN_LINKS = "SELECT count(*) FROM links l ANTI JOIN fetches f ON l.fetch_id = f.fetch_id"
 LINKS_BETWEEN_HOSTS = "SELECT count(*) FROM links_now WHERE src_host <> dst_host"
-ADDRESSES = "SELECT host, arg_max(address, started_at) AS address FROM fetches WHERE address IS NOT NULL GROUP BY host"
 
 
 @dg.asset(
@@ -222,7 +218,7 @@ def ranked_hosts(reading: Reading) -> pa.Table:
     dst = np.array([number[h] for h in edges["dst_host"].to_pylist()])[votes]
     n = len(hosts)
     ranks = rank_hosts(src, dst, editorial[votes], n, trusted)
-    cluster = related_hosts(_relations(reading, hosts), n)
+    cluster = clusters_of(numbered(labels_of(reading, hosts)), n)
     proven = (trusted | _past_probation(reading, hosts))[src]
     columns = {
         "host": hosts,
@@ -244,21 +240,6 @@ def _past_probation(reading: Reading, hosts: list[str]) -> NDArray[np.bool_]:
     """Which hosts have been seed for long enough, by the time of the last fetch (so a re-run agrees)."""
     proven = {row["host"] for row in reading.rows(PAST_PROBATION)}
     return np.array([host in proven for host in hosts])
-
-
-def _relations(reading: Reading, hosts: list[str]) -> list[list[int]]:
-    """Labels by which hosts belong together: the registrable domain and the address last connected to.
-
-    Whole networks are not used: unrelated sites share the front ends of a few large providers.
-    """
-    address = {row["host"]: row["address"] for row in reading.rows(ADDRESSES)}
-    domains = _labels([registrable_domain(host) for host in hosts])
-    return [domains, _labels([address.get(host) for host in hosts])]
-
-
-def _labels(values: list[str | None]) -> list[int]:
-    number: dict[str, int] = {}
-    return [UNKNOWN if value is None else number.setdefault(value, len(number)) for value in values]
 
 
 def _positions(hosts: list[str], states: list[str], ranks: HostRanks) -> list[int | None]:
@@ -313,4 +294,5 @@ def _ranks_are_finite(ranks: pa.Table) -> dg.AssetCheckResult:
 ASSETS = (
     link_graph,
     host_ranks,
+    related_hosts,
 )

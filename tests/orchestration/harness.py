@@ -92,7 +92,7 @@ class Harness:
 
     def decide(self) -> dg.ExecuteInProcessResult:
         """What one decision run does."""
-        return self.execute("link_graph", "host_ranks", "promotions")
+        return self.execute("link_graph", "host_ranks", "related_hosts", "promotions")
 
     def now(self) -> datetime:
         return as_datetime(self.clock.now())
