@@ -28,7 +28,7 @@ from resources.lake import LakeResource, version_metadata
 
 GROUP = "promotion"
 OWNERS = ["team:crawl"]
-EVIDENCE_COLUMNS = ("host", "verdict", "rank", "independent support", "spam mass", "why")
+EVIDENCE_COLUMNS = ("host", "verdict", "rank", "independent support", "spam mass", "related hosts", "why")
 UPSTREAM_CHECKS = {
     "link_graph": ("links_have_their_fetch", "edges_add_up"),
     "host_ranks": ("ranks_sum_to_one", "ranks_are_finite"),
@@ -42,7 +42,7 @@ FROM promotions ORDER BY decided_at DESC, position, host LIMIT 10
 
 
 @dg.asset(
-    deps=["host_ranks", "link_graph", "links", "hosts", "requests"],
+    deps=["host_ranks", "related_hosts", "link_graph", "links", "hosts", "requests"],
     group_name=GROUP,
     owners=OWNERS,
     kinds={"delta", "python"},
@@ -198,7 +198,8 @@ def _evidence_row(decided: Promotion) -> list[object]:
     verdict = "promoted" if decided.promoted else f"held ({decided.cause})"
     c = decided.candidate
     numbers = [c.position, c.independent_support, f"{c.spam_mass:.2f}"] if c else ["", "", ""]
-    return [decided.host, verdict, *numbers, decided.reason]
+    related = decided.relatives.size - 1 if decided.relatives else 0
+    return [decided.host, verdict, *numbers, related, decided.reason]
 
 
 def _only_from_the_horizon(decided: list[Promotion], seed: set[str]) -> dg.AssetCheckResult:

@@ -4,7 +4,7 @@ Pure but for the reading; the asset that writes the outcome is in `assets/promot
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import xxhash
@@ -16,8 +16,11 @@ from resources.lake import Reading
 
 RANK_INPUTS = ("links", "fetches", "hosts")
 """What a decision id is derived from: the fleet's tables behind the ranks."""
-ALL_INPUTS = (*RANK_INPUTS, "host_graph", "host_ranks", "requests")
+ALL_INPUTS = (*RANK_INPUTS, "host_graph", "host_ranks", "related_hosts", "requests")
 SHOWN_SUPPORTERS = 10
+SHOWN_RELATIVES = 5
+MANY_RELATED = 5
+"""Hosts in a component from which on the reason names it: farms share an address, and so do some honest hosts."""
 HORIZON = """
 SELECT r.host, r.position, r.trust, r.uniform, r.spam_mass, r.eligible, r.support, r.independent_support
 FROM host_ranks r WHERE r.state = 'horizon' AND r.trust > 0 ORDER BY r.position
@@ -34,6 +37,16 @@ WHERE dst_host IN (SELECT unnest($hosts::VARCHAR[])) GROUP BY dst_host, dst_url
 QUALIFY row_number() OVER (
     PARTITION BY dst_host ORDER BY count(DISTINCT src_host) DESC, count(*) DESC, dst_url) <= $most
 ORDER BY dst_host, count(DISTINCT src_host) DESC, count(*) DESC, dst_url
+"""
+RELATED = """
+WITH component AS (
+    SELECT component, list(host ORDER BY host) AS hosts, count(*) FILTER (state = 'seed') AS seed,
+        count(*) FILTER (state = 'excluded') AS excluded
+    FROM related_hosts GROUP BY component
+)
+SELECT r.host, r.size, r.shared, c.seed, c.excluded, list_filter(c.hosts, lambda h: h <> r.host)[:$most] AS others
+FROM related_hosts r JOIN component c USING (component)
+WHERE r.host IN (SELECT unnest($hosts::VARCHAR[]))
 """
 FLOOR = "SELECT median(trust) AS level FROM host_ranks WHERE trusted"
 EXCLUDED = """
@@ -52,6 +65,25 @@ PROMOTED = "SELECT host, decision_id FROM promotions"
 
 
 @dataclass(frozen=True)
+class Relatives:
+    """The hosts that a host belongs together with: `size` counts it too, `seed` and `excluded` are of these."""
+
+    size: int
+    shared: list[str]
+    seed: int
+    excluded: int
+    others: list[str]
+
+    def in_words(self) -> str:
+        """For the reason: '' while they are few."""
+        if self.size < MANY_RELATED:
+            return ""
+        barred = f", {self.excluded} of them excluded" if self.excluded else ""
+        shared = " and ".join(label.replace(":", " ", 1) for label in self.shared)
+        return f"; belongs together with {self.size - 1} other hosts{barred} (shares {shared})"
+
+
+@dataclass(frozen=True)
 class Promotion:
     """One decision about one host, ready to be written."""
 
@@ -65,6 +97,7 @@ class Promotion:
     supporters: list[str]
     urls: list[str]
     rules: Rules
+    relatives: Relatives | None = None
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -75,6 +108,7 @@ class Promotion:
             "requested": self.requested,
             "supporters": self.supporters,
             "known_urls": len(self.urls),
+            "related_hosts": asdict(self.relatives) if self.relatives else None,
             "rules": self.rules._asdict(),
         }
 
@@ -113,16 +147,21 @@ def decide_promotions(reading: Reading, settings: Settings) -> list[Promotion]:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """Who links to a host, and to which of its pages, for all hosts of one decision: two scans in all."""
+    """Who links to a host, to which of its pages, and whom it is related to, for all hosts of one decision."""
 
     linking: dict[str, list[str]]
     linked: dict[str, list[str]]
+    related: dict[str, Relatives]
 
     def supporters(self, host: str) -> list[str]:
         return self.linking.get(host, [])
 
     def urls(self, host: str) -> list[str]:
         return self.linked.get(host, [])
+
+    def related_in_words(self, host: str) -> str:
+        relatives = self.related.get(host)
+        return relatives.in_words() if relatives else ""
 
 
 def _gather(reading: Reading, hosts: list[str], most_urls: int) -> _Evidence:
@@ -133,7 +172,10 @@ def _gather(reading: Reading, hosts: list[str], most_urls: int) -> _Evidence:
             found.setdefault(host, []).append(value)
         return found
 
-    return _Evidence(by_host(SUPPORTERS, SHOWN_SUPPORTERS), by_host(KNOWN_URLS, most_urls))
+    parameters = {"hosts": hosts, "most": SHOWN_RELATIVES}
+    rows = reading.connection.execute(RELATED, parameters).fetchall()
+    related = {host: Relatives(*columns) for host, *columns in rows}
+    return _Evidence(by_host(SUPPORTERS, SHOWN_SUPPORTERS), by_host(KNOWN_URLS, most_urls), related)
 
 
 def decision_id(subject: str, inputs: Mapping[str, int], kind: str = "promotion") -> str:
@@ -155,12 +197,13 @@ def _ranked(
         host,
         verdict.promoted,
         verdict.cause,
-        reason,
+        reason + evidence.related_in_words(host),
         False,
         verdict.candidate,
         evidence.supporters(host),
         evidence.urls(host) if verdict.promoted else [],
         rules,
+        evidence.related.get(host),
     )
 
 
@@ -173,7 +216,8 @@ def _requested(
         place = f"; rank {candidate.position} among horizon hosts"
     else:
         place = "; not ranked yet" if supporters else "; not linked from the seed yet"
-    reason = f"asked for by {row['requested_by']}: {row['reason'] or 'no reason given'}{place}"
+    related = evidence.related_in_words(host)
+    reason = f"asked for by {row['requested_by']}: {row['reason'] or 'no reason given'}{place}{related}"
     return Promotion(
         row["request_id"],
         host,
@@ -185,4 +229,5 @@ def _requested(
         supporters,
         evidence.urls(host),
         rules,
+        evidence.related.get(host),
     )
