@@ -95,10 +95,14 @@ class Gates:
         """Give the host back without a request having been sent."""
         self._host(host).busy = False
 
+    def turn(self, delay: float) -> float:
+        """Seconds from one turn of a host to its next at the earliest; `delay` is the host's own crawl-delay."""
+        return max(delay, self._settings.host_delay)
+
     def end(self, host: str, address: str | None, now: float, delay: float) -> str | None:
         """A request ended (or died): start both delays. Returns the next host in the address's line."""
         gate = self._host(host)
-        gate.busy, gate.ready_at = False, max(gate.ready_at, now + max(delay, self._settings.host_delay))
+        gate.busy, gate.ready_at = False, max(gate.ready_at, now + self.turn(delay))
         if address is None:
             return None
         return self._free_address(address, now + self._settings.address_delay)

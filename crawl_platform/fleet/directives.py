@@ -1,4 +1,4 @@
-"""Directives in force, as one cell sees them: host policies, the schedule window, the pause.
+"""Directives in force, as one cell sees them: host policies, schedule windows, group priors, the pause.
 
 The bucket is read whole before the first claim and watched from then on; the last word about a name wins.
 """
@@ -15,8 +15,9 @@ from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.exchange import Exchange, StreamReader
 from crawl_platform.fleet.inbox import Arrival, Excluded
-from crawl_platform.fleet.messages import Admit, HostPolicy, ScheduleWindow
-from crawl_platform.frontier.frontier import Frontier, Window
+from crawl_platform.fleet.messages import Admit, GroupPriors, HostPolicy, ScheduleWindow
+from crawl_platform.frontier.frontier import Frontier
+from crawl_platform.frontier.windows import Window
 from crawl_platform.web.host import matches
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,9 @@ class Directives:
         self._clock = clock
         self._policies: dict[str, HostPolicy] = {}
         self._reader: StreamReader
-        self._last_window: ScheduleWindow | None = None
+        self._last_windows: dict[int, ScheduleWindow] = {}
+        self._due_windows: dict[int, ScheduleWindow] = {}
+        """By shard: told, and not in force yet."""
         self.paused = False
 
     async def read(self) -> None:
@@ -41,6 +44,7 @@ class Directives:
         self._reader = await self._exchange.bucket_reader("directives")
         for entry in await self._reader.present():
             self._obey(entry.key, entry.data)
+        self._open_windows()
 
     async def obey_forever(self, changed: Any) -> None:
         """Follow changes; `changed()` is called after each."""
@@ -57,6 +61,7 @@ class Directives:
             for entry in received:
                 self._obey(entry.key, entry.data)
             if received:
+                self._open_windows()
                 changed()
 
     async def _read_again(self) -> None:
@@ -70,10 +75,15 @@ class Directives:
         try:
             if key == "pause":
                 self.paused = value == b"1"
-            elif key == "window":
-                self._open_window(msgspec.json.decode(value, type=ScheduleWindow))
             elif key.startswith("host."):
                 self._host(msgspec.json.decode(value, type=HostPolicy))
+            elif (shard := self._our_shard(key)) is None:
+                return
+            elif key.startswith("window."):
+                self._window(shard, msgspec.json.decode(value, type=ScheduleWindow))
+            elif key.startswith("priors."):
+                told = msgspec.json.decode(value, type=GroupPriors)
+                self._frontier.revisits.priors.tell(shard, told.default, told.hosts, told.groups)
         except msgspec.DecodeError as error:
             log.error("directive %s can't be read and is ignored: %s", key, error)
 
@@ -116,20 +126,35 @@ class Directives:
             )
             self._fast.touch()
 
-    def _open_window(self, window: ScheduleWindow) -> None:
-        """Put the window in force at its start; until then the one before it goes on."""
-        now = self._clock.now()
-        self._last_window = window
-        if window.starts_at > now:
-            asyncio.get_running_loop().call_later(window.starts_at - now, self._window_starts, window)
-            return
-        current = self._frontier.window
-        if window.ends_at <= now or (current is not None and current.window_id == window.window_id):
-            return
-        opened = Window(window.window_id, window.ends_at, dict(window.allocations))
-        self._frontier.open_window(opened, now, self._clock.boottime())
-        log.info("schedule window %s in force for %d hosts", window.window_id, len(window.allocations))
+    def _our_shard(self, key: str) -> int | None:
+        """Which of our shards a directive is for; None if it is for none of them."""
+        name = key.rpartition(".")[2]
+        return int(name) if name.isdecimal() and int(name) in self._frontier.shards else None
 
-    def _window_starts(self, window: ScheduleWindow) -> None:
-        if window is self._last_window:  # else it was replaced before it began
-            self._open_window(window)
+    def _window(self, shard: int, window: ScheduleWindow) -> None:
+        """Note a shard's window: it comes into force at its start, and until then the one before it goes on."""
+        now = self._clock.now()
+        self._last_windows[shard] = window
+        if window.starts_at > now:
+            asyncio.get_running_loop().call_later(window.starts_at - now, self._window_starts, shard, window)
+        else:
+            self._due_windows[shard] = window
+
+    def _window_starts(self, shard: int, window: ScheduleWindow) -> None:
+        if window is self._last_windows[shard]:  # else it was replaced before it began
+            self._window(shard, window)
+            self._open_windows()
+
+    def _open_windows(self) -> None:
+        """Put the windows that are due in force, those of all shards at once: hosts are looked at once."""
+        now, opened = self._clock.now(), {}
+        for shard, window in self._due_windows.items():
+            current = self._frontier.windows.get(shard)
+            news = current is None or current.window_id != window.window_id
+            if news and window.ends_at > now:
+                opened[shard] = Window(window.window_id, window.ends_at, window.allocations, window.groups)
+        self._due_windows = {}
+        if opened:
+            self._frontier.open_windows(opened, now, self._clock.boottime())
+            hosts = sum(len(window.allocations) for window in opened.values())
+            log.info("a schedule window in force in %d shards for %d hosts", len(opened), hosts)

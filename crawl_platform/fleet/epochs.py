@@ -16,9 +16,10 @@ from crawl_platform.commit.outbox import Outbox
 from crawl_platform.commit.staging import Row, RowBuffer, stage
 from crawl_platform.fleet.inbox import Arrival, Inbox
 from crawl_platform.fleet.messages import Discover, DiscoveredUrl, encode
+from crawl_platform.frontier.absorb import absorb
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.lease import Lease, PageResult, RobotsResult
-from crawl_platform.frontier.plan import Plan, Planner, absorb
+from crawl_platform.frontier.plan import Plan, Planner
 from crawl_platform.lake.delta import StagedFile
 from crawl_platform.lake.tables import SCHEMA_VERSION
 from crawl_platform.settings import Commit

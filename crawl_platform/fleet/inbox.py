@@ -14,6 +14,7 @@ from crawl_platform.admission.hosts import EXCLUDED, SEED
 from crawl_platform.commit.staging import Row
 from crawl_platform.fleet.messages import (
     Admit,
+    Appraise,
     Discover,
     DiscoveredUrl,
     HostPolicy,
@@ -26,7 +27,7 @@ from crawl_platform.fleet.messages import (
 from crawl_platform.fleet.rows import host_row
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import Batch, OrderedKV, prefix_end
-from crawl_platform.frontier.lease import Found
+from crawl_platform.frontier.lease import Found, value_at
 from crawl_platform.frontier.plan import Planner
 from crawl_platform.frontier.records import UrlRecord, decode, shard_key, shard_range, url_of_key
 
@@ -152,6 +153,9 @@ class Inbox:
             self._recrawl(planner, message, arrival.at)
         elif isinstance(message, Redeliver):
             self._redeliver(planner, message, arrival.shard)
+        elif isinstance(message, Appraise):
+            for worth in message.urls:
+                planner.appraise(worth.url, worth.value, worth.reason)
         elif isinstance(message, Excluded):
             planner.exclude(message.host)
 
@@ -183,4 +187,4 @@ class Inbox:
 
 
 def _found(url: DiscoveredUrl) -> Found:
-    return Found(url.url, url.depth, url.value)
+    return Found(url.url, url.depth, url.value or value_at(url.depth))

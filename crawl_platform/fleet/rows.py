@@ -60,7 +60,6 @@ def page_facts(lease: Lease, window_id: str | None) -> Row:
     return {
         "depth": record.depth,
         "previous_success_at": as_datetime(record.last_success_at) if record.last_success_at else None,
-        "group_id": record.group,
         "value": record.value,
         "window_id": window_id,
         "request_id": record.request_id or None,

@@ -24,9 +24,11 @@ from crawl_platform.fleet.telemetry import Telemetry
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.hosts import HostState
 from crawl_platform.frontier.kv import Batch
-from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsLease, RobotsResult
-from crawl_platform.frontier.posterior import posterior_after
+from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsLease, RobotsResult, value_at
+from crawl_platform.frontier.posterior import posterior_after, predicted_change
 from crawl_platform.frontier.records import FASTLANE, FRESHLANE, encode, host_key
+from crawl_platform.scheduling.change_rate import Gamma
+from crawl_platform.scheduling.templates import group_id, template_of
 from crawl_platform.settings import Settings
 from crawl_platform.web.robots import status_rule
 from crawl_platform.web.url import canonicalize, resolve
@@ -260,13 +262,15 @@ class Worker:
         """Put the result and its fetch row into the epoch of the lease's lane."""
         p = self._p
         series = p.fast if lease.lane in (FASTLANE, FRESHLANE) else p.bulk
-        window = p.frontier.window
-        in_force = window is not None and result.at < window.ends_at
+        window = p.frontier.windows.in_force(lease.shard, result.at)
         rates = result.posterior or (lease.record.rate_a, lease.record.rate_b)
+        template = self._template(lease)
+        result.group = group_id(lease.host, template)
         row = fetch_row(
             fetch_id, "page", lease, response, p.origin,
-            **page_facts(lease, window.window_id if window and in_force else None),
-            rate_a=rates[0], rate_b=rates[1], **facts,
+            **page_facts(lease, window.window_id if window else None),
+            group_id=result.group, template=template, rate_a=rates[0], rate_b=rates[1],
+            predicted_change=predicted_change(lease.record, result.at, self._prior(lease)), **facts,
         )  # fmt: skip
         series.open.rows.add("fetches", row, 400)
         series.open.pages.append(result)
@@ -279,8 +283,16 @@ class Worker:
         result.last_modified = response.header("last-modified")[:100] or lease.record.last_modified
 
     def _posterior(self, lease: Lease, changed: bool | None, at: float) -> tuple[float, float]:
-        refresh = self._p.settings.refresh
-        return posterior_after(lease.record, changed, at, refresh.prior_shape, refresh.prior_rate)
+        return posterior_after(lease.record, changed, at, self._prior(lease))
+
+    def _prior(self, lease: Lease) -> Gamma:
+        group = group_id(lease.host, self._template(lease))
+        return self._p.frontier.revisits.priors.of(lease.shard, lease.host, group)
+
+    def _template(self, lease: Lease) -> str:
+        """The URL's group by what its host has taught so far: not always the one that it was queued with."""
+        state = self._p.frontier.hosts.get(lease.host)
+        return template_of(lease.url, state.record.shapes if state is not None else {})
 
     def _unchanged(self, lease: Lease, response: Response, hashed: int) -> None:
         record = lease.record
@@ -341,7 +353,7 @@ class Worker:
     def _followed(self, lease: Lease, facts: Digest, links: LinkSet) -> list[Found]:
         """What of a new link set may enter the frontier."""
         depth = lease.record.depth + 1
-        value = 1 / (1 + depth)
+        value = value_at(depth)
         follow: dict[str, Found] = {}
         for (target, _, _), (barred, _) in links.items():
             if not barred:

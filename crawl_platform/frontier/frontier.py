@@ -1,18 +1,19 @@
 """What to fetch next: the claim side of a cell's frontier. Pure over its KV store, clock readings passed in.
 
 A claim takes the host whose turn it is (heap by next allowed time), then the best lane of that host:
-fastlane > freshlane > deadline > discovery | refresh, the last two by the live split. It writes nothing:
-a claimed URL stays in its durable queue until its epoch commits, so a crash redelivers it.
+fastlane > freshlane > deadline > discovery | refresh, the last two by the live split; among pages due for
+refresh the best (`revisits`). It writes nothing: a claimed URL stays in its durable queue until its epoch
+commits, so a crash redelivers it.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 
 from crawl_platform.admission.hosts import SEED, HostBook
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache, Verdict
-from crawl_platform.frontier.hosts import Agenda, HostState
+from crawl_platform.frontier.hosts import CAPPED, Agenda, Entry, HostState
 from crawl_platform.frontier.kv import OrderedKV
 from crawl_platform.frontier.lease import Lease, RobotsLease
 from crawl_platform.frontier.records import (
@@ -28,7 +29,9 @@ from crawl_platform.frontier.records import (
     shard_range,
     url_key,
 )
+from crawl_platform.frontier.revisits import Revisits
 from crawl_platform.frontier.seen import RecentSet, SeenSet
+from crawl_platform.frontier.windows import Window, Windows
 from crawl_platform.scheduling.split import SplitCredit, target_share
 from crawl_platform.settings import Frontier as FrontierSettings
 from crawl_platform.settings import Refresh
@@ -41,15 +44,6 @@ ADDRESS_PATIENCE = 5.0
 DROPS = 256
 """URLs of a host dropped in one claim, at most. Without an end a site that forbids 20,000 of its URLs stops
 the loop for 15 s; as it is, the host's next turn comes when these have been absorbed."""
-
-
-@dataclass(slots=True)
-class Window:
-    """The schedule window in force: fetches per host until `ends_at` (UTC seconds)."""
-
-    window_id: str
-    ends_at: float
-    allocations: dict[str, int]
 
 
 class Frontier:
@@ -73,6 +67,7 @@ class Frontier:
         self.robots = robots
         self.settings = settings
         self.refresh = refresh
+        self.revisits = Revisits(refresh)
         self.hosts: dict[str, HostState] = {}
         self.agenda = Agenda()
         self.parked: dict[str, None] = {}
@@ -85,7 +80,7 @@ class Frontier:
         self.known = 0
         self.fetched = 0
         self.dead = 0
-        self.window: Window | None = None
+        self.windows = Windows()
         self.addresses: dict[str, str] = {}
         """Address pinned per host, as far as known: the address gate is looked at before a claim."""
         self.robots_redirects: dict[str, tuple[str, int]] = {}
@@ -98,8 +93,9 @@ class Frontier:
         for shard in sorted(self.shards):
             for key, value in self._shard_scan(b"h", shard):
                 host = key[3:].decode()
-                self.hosts[host] = HostState(host, shard, record := decode(value, HostRecord))
-                self.hosts[host].window_used = self._used(record)
+                record = decode(value, HostRecord)
+                state = self.hosts[host] = HostState(host, shard, record, threshold=record.threshold)
+                self.windows.recall(state)
                 self.known += record.known
                 self.fetched += record.fetched
                 self.dead += record.dead
@@ -169,6 +165,7 @@ class Frontier:
         self.agenda.put(host, ready)
 
     def _pick(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
+        self.revisits.resumes(state, boot, self._turn(state))
         for _ in range(DROPS):
             choice = self._choose(state, now)
             if choice is None:
@@ -189,8 +186,12 @@ class Frontier:
             if verdict is not Verdict.ALLOWED or self.below_surface(lease):
                 self.denied.append(lease)
                 continue
-            return replace(lease, share=self._charge(state, lane, both))
+            return replace(lease, share=self._charge(state, lease, both, now))
         return None
+
+    def _turn(self, state: HostState) -> float:
+        """Seconds between two turns of the host."""
+        return self.gates.turn(state.record.crawl_delay)
 
     def below_surface(self, lease: Lease) -> bool:
         """Whether the host is in surface mode and this page lies too deep (a request goes through)."""
@@ -199,25 +200,25 @@ class Frontier:
 
     def _choose(self, state: HostState, now: float) -> tuple[int, str, bool] | None:
         """(lane, url, both lanes had work) for a host whose turn it is."""
-        limit = int(now * 1000)
         for lane in URGENT:
-            head = state.head(self.kv, lane)
-            if head is not None and head[0] <= limit:
-                return lane, head[1], False
-        if self._window_spent(state, now):
+            urgent = self._ripe(state, lane, now)
+            if urgent is not None:
+                return lane, urgent.url, False
+        if self.windows.spent(state, now):
             return None
-        new = self._ripe(state, DISCOVERY, limit)
-        old = self._ripe(state, REFRESH, limit)
-        if new is not None and old is not None:
-            lane = DISCOVERY if self.split.next_lane(self.share()) == "discovery" else REFRESH
-            return lane, (new if lane == DISCOVERY else old), True
-        if new is not None:
-            return DISCOVERY, new, False
-        return None if old is None else (REFRESH, old, False)
+        state.bar(self.windows.spent_groups(state, now))
+        new, old = self._ripe(state, DISCOVERY, now), self._ripe(state, REFRESH, now)
+        both = new is not None and old is not None
+        if new is not None and (old is None or self.split.next_lane(self.share()) == "discovery"):
+            return DISCOVERY, new.url, both
+        page = self.revisits.best(state, self.kv, now)
+        if page is None:
+            page = self.revisits.spare(state, self.kv, now)
+        return None if page is None else (REFRESH, page.url, both)
 
-    def _ripe(self, state: HostState, lane: int, limit: int) -> str | None:
+    def _ripe(self, state: HostState, lane: int, now: float) -> Entry | None:
         head = state.head(self.kv, lane)
-        return head[1] if head is not None and head[0] <= limit else None
+        return head if head is not None and head.rank <= int(now * 1000) else None
 
     def share(self) -> float:
         """Discovery's present share of the turns that both lanes want."""
@@ -235,12 +236,14 @@ class Frontier:
         """URLs that wait for their first success."""
         return self.known - self.fetched - self.dead
 
-    def _charge(self, state: HostState, lane: int, both: bool) -> float | None:
+    def _charge(self, state: HostState, lease: Lease, both: bool, now: float) -> float | None:
         """Count the turn; returns the share at which the split was charged, None if it was not."""
-        if lane != FASTLANE:
-            state.window_used += 1
-        if lane in URGENT:
+        self.windows.charge(state, lease.lane, lease.record.group)
+        if lease.lane in URGENT:
             return None
+        if lease.lane == REFRESH:
+            state.refresh_turns += 1
+            self.revisits.taken(state, lease.record, now, self._turn(state))
         if not both:
             self.split.lend()
             return None
@@ -248,35 +251,32 @@ class Frontier:
         self.split.charge(share)
         return share
 
-    def _used(self, record: HostRecord) -> int:
-        """What a host has used of the window in force, before a restart too."""
-        return record.window_used if self.window and record.window == self.window.window_id else 0
-
     def _refund(self, state: HostState, lease: Lease) -> None:
-        if lease.lane != FASTLANE:
-            state.window_used = max(state.window_used - 1, 0)
+        self.windows.charge(state, lease.lane, lease.record.group, -1)
         if lease.lane not in URGENT:
+            state.refresh_turns -= lease.lane == REFRESH
             self.split.take_back("discovery" if lease.lane == DISCOVERY else "refresh", lease.share)
 
     def _record(self, state: HostState, url: str) -> UrlRecord:
         data = self.kv.get(url_key(state.shard, state.host, url))
         return decode(data, UrlRecord) if data is not None else UrlRecord()
 
-    def _window_spent(self, state: HostState, now: float) -> bool:
-        window = self.window
-        if window is None or now >= window.ends_at:
-            return False
-        allotted = window.allocations.get(state.host)
-        return allotted is not None and state.window_used >= allotted
-
     def _sleep(self, state: HostState, now: float, boot: float) -> None:
         """Nothing to do for the host now: come back when its next entry ripens or its window ends."""
-        urgent, split = state.next_rank(self.kv, URGENT), state.next_rank(self.kv, (DISCOVERY, REFRESH))
+        urgent, split = state.next_rank(self.kv, URGENT), state.next_rank(self.kv, CAPPED)
+        window = self.windows.in_force(state.shard, now)
+        spent = self.windows.spent(state, now)
         wakes = [rank / 1000 for rank in (urgent, split) if rank is not None]
-        if split is not None and self.window is not None and self._window_spent(state, now):
-            wakes[-1] = max(wakes[-1], self.window.ends_at)
-        if wakes:
-            self.agenda.put(state.host, boot + max(min(wakes) - now, 0.001))
+        if window is not None and spent and split is not None:
+            wakes[-1] = max(wakes[-1], window.ends_at)
+        if window is not None and state.passed_over:
+            wakes.append(window.ends_at)
+        if not wakes:
+            return
+        at = boot + max(min(wakes) - now, 0.001)
+        if not (spent or state.passed_over):
+            at = self.revisits.rests(state, boot, at, self._turn(state), boot - now)
+        self.agenda.put(state.host, at)
 
     # after a fetch
 
@@ -290,8 +290,12 @@ class Frontier:
             self.agenda.drop(host)
             return
         ready = self.gates.host_ready_at(host)
-        if ready != float("inf"):
-            self.agenda.put(host, max(ready, boot + max(rank / 1000 - now, 0.0)))
+        if ready == float("inf"):
+            return
+        at = max(ready, boot + max(rank / 1000 - now, 0.0))
+        if at > ready and not (state.passed_over or self.windows.spent(state, now)):
+            at = self.revisits.next_look(state, ready, at)
+        self.agenda.put(host, at)
 
     def landed(self, host: str, now: float, boot: float) -> None:
         """The request to `host` has ended and its gate was told: the host may be served again."""
@@ -319,9 +323,12 @@ class Frontier:
         self.robots_redirects[lease.origin] = (target, lease.hops + 1)
         return True
 
-    def open_window(self, window: Window, now: float, boot: float) -> None:
-        """Put a schedule window in force; what hosts used of another one is forgotten."""
-        self.window = window
+    def open_windows(self, opened: Mapping[int, Window], now: float, boot: float) -> None:
+        """Put the windows of some shards in force; what hosts used of others is forgotten."""
+        for shard, window in opened.items():
+            self.windows.open(shard, window)
         for state in self.hosts.values():
-            state.window_used = self._used(state.record)
-            self.reschedule(state.host, now, boot)
+            if state.shard in opened:
+                self.windows.recall(state)
+                state.bar(frozenset())
+                self.reschedule(state.host, now, boot)

@@ -40,10 +40,16 @@ class Found:
     hops: int = 0
 
 
+def value_at(depth: int) -> float:
+    """What a URL is worth of which only its depth is known: 1 at a root, ½ one click from it."""
+    return 1.0 / (1 + depth)
+
+
 @dataclass(slots=True)
 class PageResult:
     """An ended page fetch, as far as the frontier needs it. Times are UTC seconds.
 
+    `group`: the URL group that it was fetched as, and whose prior `posterior` is over; 0: to be told by the URL.
     `disposition`: success, redirect, retry, gone or refused (see `fetch.outcome`). `found` is empty when
     the link set is unchanged.
     """
@@ -61,6 +67,7 @@ class PageResult:
     last_modified: str = ""
     found: list[Found] = field(default_factory=list)
     posterior: tuple[float, float] | None = None
+    group: int = 0
 
 
 @dataclass(slots=True)

@@ -13,11 +13,10 @@ import msgspec
 from crawl_platform.admission.hosts import EXCLUDED, HORIZON, SEED
 from crawl_platform.admission.robots import Verdict
 from crawl_platform.frontier.frontier import Frontier
-from crawl_platform.frontier.hosts import HostState
 from crawl_platform.frontier.kv import Batch
-from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult
+from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult, value_at
 from crawl_platform.frontier.ports import over_ports
-from crawl_platform.frontier.posterior import DAY, prior_of
+from crawl_platform.frontier.posterior import DAY
 from crawl_platform.frontier.records import (
     DISCOVERY,
     DROPPED,
@@ -37,7 +36,9 @@ from crawl_platform.frontier.records import (
     queue_key,
     robots_key,
     url_key,
+    waiting,
 )
+from crawl_platform.scheduling.templates import group_id, learn, template_of
 from crawl_platform.web.traps import trap_reason
 from crawl_platform.web.url import host_of, origin_of
 
@@ -103,6 +104,7 @@ class Planner:
             record.request_id = ""
         first, dead = record.last_success_at == 0.0, _is_dead(record)
         self._judge(result, record)
+        record.group = result.group or self._group(lease.host, lease.url)
         if redelivered:
             _forget_content(record)
         record.series, record.manifest = self._series, self._manifest
@@ -154,15 +156,19 @@ class Planner:
             wait = self._frontier.settings.retry_delay * 2 ** min(record.fails - 1, 10)
             lane = REFRESH if record.last_success_at else DISCOVERY
         else:
-            wait, lane = self._interval(record), REFRESH
+            self._enqueue(host, url, record, REFRESH, self._due(host, record))
+            return
         self._enqueue(host, url, record, lane, int((self._now + wait) * 1000))
 
-    def _interval(self, record: UrlRecord) -> float:
-        """Seconds until the next visit: the mean time between changes, within the bounds."""
-        refresh = self._frontier.refresh
-        prior = prior_of(refresh.prior_shape, refresh.prior_rate)
-        rate = (prior.a + record.rate_a) / (prior.b + record.rate_b)
-        return min(max(DAY / max(rate, 1e-9), refresh.interval_min), refresh.interval_max)
+    def _due(self, host: str, record: UrlRecord) -> int:
+        """When (milliseconds) a page that was fetched is due for its next visit."""
+        frontier = self._frontier
+        threshold = frontier.revisits.threshold(frontier.hosts.get(host))
+        age = frontier.revisits.interval(frontier.book.shard(host), host, record, threshold)
+        return int((record.last_success_at + age) * 1000)
+
+    def _group(self, host: str, url: str) -> int:
+        return group_id(host, template_of(url, self._host(host).shapes))
 
     def denied(self, lease: Lease) -> None:
         """A claimed URL is not fetched: it lies too deep for good, or robots forbids it for now."""
@@ -218,6 +224,8 @@ class Planner:
         entry = UrlRecord(
             state=QUEUED, depth=found.depth, hops=found.hops, value=found.value, discovered_at=self._now
         )
+        record.shapes, template = learn(found.url, record.shapes)
+        entry.group = group_id(host, template)
         record.known += 1
         self.plan.new_urls += 1
         self.plan.added.append(key)
@@ -267,7 +275,7 @@ class Planner:
             return state
         record = self._load(host, url)
         if record is None:
-            record = UrlRecord(discovered_at=self._now)
+            record = UrlRecord(value=value_at(0), group=self._group(host, url), discovered_at=self._now)
             self._host(host).known += 1
             self.plan.new_urls += 1
             self.plan.added.append(url_key(self._frontier.book.shard(host), host, url))
@@ -288,6 +296,27 @@ class Planner:
         _forget_content(record)
         self._enqueue(host, url, record, FASTLANE, int(self._now * 1000))
         self._store(host, url, record)
+
+    def appraise(self, url: str, value: float, reason: str) -> bool:
+        """A known URL is worth `value` from now on; its place in the queue is what it would be, had that been
+        known before. Returns whether that is news."""
+        host = host_of(url)
+        if self._frontier.book.shard(host) not in self._frontier.shards:
+            return False
+        record = self._load(host, url)
+        if record is None or (record.value, record.worth) == (value, reason):
+            return False
+        before, lane, rank = record.value, record.lane, record.rank
+        record.value, record.worth = value, reason
+        if lane != NO_LANE:
+            self._unqueue(host, url, record)
+            if record.state == QUEUED and lane == DISCOVERY and not record.fails:
+                rank += int(AGE_OF_FULL_VALUE * (before - value) * 1000)
+            elif record.state == FETCHED and lane == REFRESH and not record.fails:
+                rank = self._due(host, record)
+            self._enqueue(host, url, record, lane, rank)
+        self._store(host, url, record)
+        return True
 
     def _revive(self, host: str, record: UrlRecord) -> None:
         """A URL that was gone or dropped is wanted after all."""
@@ -335,17 +364,17 @@ class Planner:
     def _enqueue(self, host: str, url: str, record: UrlRecord, lane: int, rank: int) -> None:
         shard = self._frontier.book.shard(host)
         record.lane, record.rank = lane, max(rank, 0)
-        self.plan.batch.put(queue_key(shard, host, lane, record.rank, url), b"")
+        self.plan.batch.put(queue_key(shard, host, lane, record.rank, url), encode(waiting(record)))
         self._host(host).queued += 1
 
     def finish(self) -> Plan:
         """The plan, with the records of the hosts it touched in its batch."""
         book = self._frontier.book
-        window = self._frontier.window
         for host, record in self.plan.hosts.items():
             state = self._frontier.hosts.get(host)
-            if window is not None and state is not None:
-                record.window, record.window_used = window.window_id, state.window_used
+            if state is not None:
+                record.threshold = state.threshold
+                self._frontier.windows.stamp(state, record)
             self.plan.batch.put(host_key(book.shard(host), host), encode(record))
         return self.plan
 
@@ -367,27 +396,3 @@ def _forget_content(record: UrlRecord) -> None:
     """The rows of the last content are lost: the next fetch must bring them all, not "unchanged"."""
     record.body_hash = record.links_hash = 0
     record.etag = record.last_modified = record.fingerprint = record.link_set = ""
-
-
-def absorb(frontier: Frontier, plan: Plan, now: float, boot: float) -> None:
-    """The plan's batch is in the store: bring the frontier's memory in line with it."""
-    for key in plan.added:
-        frontier.seen.add(key)
-    frontier.known += plan.new_urls
-    frontier.fetched += plan.first_fetches
-    frontier.dead += plan.new_dead
-    for found in (found for links in plan.foreign.values() for found in links):
-        frontier.sent.add(found.url.encode())
-    for host in plan.admitted:
-        frontier.book.set(host, SEED)
-    for lease in plan.released:
-        frontier.hosts[lease.host].leased.discard(lease.url)
-    for host, record in plan.hosts.items():
-        state = frontier.hosts.get(host)
-        if state is None:
-            state = frontier.hosts[host] = HostState(host, frontier.book.shard(host), record)
-        state.record = record
-    # A released URL may have been queued anew meanwhile, so its host counts although the plan left it alone.
-    for host in dict.fromkeys((*plan.hosts, *(lease.host for lease in plan.released))):
-        frontier.hosts[host].queues_changed()
-        frontier.reschedule(host, now, boot)

@@ -1,7 +1,8 @@
-"""A page's posterior as the frontier keeps it: increments over the prior of a page of which nothing is known."""
+"""A page's posterior as the frontier keeps it: increments over the prior of its group."""
 
 from crawl_platform.frontier.records import UrlRecord
-from crawl_platform.scheduling.change_rate import Gamma, observe
+from crawl_platform.scheduling.change_rate import Gamma, observe, posterior
+from crawl_platform.scheduling.refresh import change_chance
 
 DAY = 86_400.0
 
@@ -11,11 +12,20 @@ def prior_of(shape: float, rate: float) -> Gamma:
     return Gamma(shape, shape / rate)
 
 
-def posterior_after(
-    record: UrlRecord, changed: bool | None, at: float, shape: float, rate: float
-) -> tuple[float, float]:
+def posterior_after(record: UrlRecord, changed: bool | None, at: float, prior: Gamma) -> tuple[float, float]:
     """Posterior increments of a page after a check at `at` (UTC seconds); unchanged on the first success."""
     if changed is None or record.last_success_at == 0.0:
         return record.rate_a, record.rate_b
-    elapsed = max(at - record.last_success_at, 0.0) / DAY
-    return observe(prior_of(shape, rate), record.rate_a, record.rate_b, elapsed, changed)
+    return observe(prior, record.rate_a, record.rate_b, _days(record, at), changed)
+
+
+def predicted_change(record: UrlRecord, at: float, prior: Gamma) -> float | None:
+    """Probability that a fetch at `at` finds a change, as believed before it; None before the first success."""
+    if record.last_success_at == 0.0:
+        return None
+    belief = posterior(prior, record.rate_a, record.rate_b)
+    return change_chance(belief.a, belief.b, _days(record, at))
+
+
+def _days(record: UrlRecord, at: float) -> float:
+    return max(at - record.last_success_at, 0.0) / DAY

@@ -3,7 +3,8 @@
 A value is one version byte and a msgpack array. New fields go to the end with a default, so older records
 still decode; a value of a newer version is refused, never guessed. Keys (`s` = shard, 2 bytes):
 
-    u s host 0 url                 a URL                 q s host 0 lane rank url    its place in a queue
+    u s host 0 url                 a URL                 q s host 0 lane rank url    its place in a queue,
+                                                         with what a claim must know of it (`Waiting`)
     h s host                       a host                r s origin                  robots of an origin
 """
 
@@ -40,6 +41,7 @@ class UrlRecord(msgspec.Struct, array_like=True):
     hops: int = 0
     fails: int = 0
     value: float = 0.0
+    """What a visit is worth beside others: by depth (`value_at`), unless an appraisal has said otherwise."""
     rate_a: float = 0.0
     rate_b: float = 0.0
     group: int = 0
@@ -59,6 +61,8 @@ class UrlRecord(msgspec.Struct, array_like=True):
     """The last manifest with a row about it; the next two: those that brought its present links and page."""
     links_in: str = ""
     page_in: str = ""
+    worth: str = ""
+    """Why it has the value that an appraisal gave it, for people."""
 
     def rows_in(self, series: str, manifest: int) -> bool:
         """Whether rows that still count came with that manifest."""
@@ -96,6 +100,23 @@ class HostRecord(msgspec.Struct, array_like=True):
 
     ports: tuple[int, ...] = ()
     """Ports other than the schemes' own that URLs of the host may name."""
+    shapes: dict[int, tuple[int, ...]] = {}
+    """What its URLs have taught about path templates (`scheduling.templates`); replaced, never changed."""
+    threshold: float = 0.0
+    """Index above which its pages are visited (`scheduling.threshold`); 0: none yet."""
+    window_groups: dict[int, int] = {}
+    """Of `window_used`, by URL group, for the groups that the window names."""
+
+
+class Waiting(msgspec.Struct, array_like=True, frozen=True):
+    """What a claim must know of a queued URL, kept beside its place in the queue: a copy from its record."""
+
+    group: int = 0
+    value: float = 0.0
+    rate_a: float = 0.0
+    rate_b: float = 0.0
+    last_success_at: float = 0.0
+    fails: int = 0
 
 
 class RobotsRecord(msgspec.Struct, array_like=True):
@@ -107,10 +128,10 @@ class RobotsRecord(msgspec.Struct, array_like=True):
     body: bytes = b""
 
 
-R = TypeVar("R", UrlRecord, HostRecord, RobotsRecord)
+R = TypeVar("R", UrlRecord, HostRecord, RobotsRecord, Waiting)
 
 
-def encode(record: UrlRecord | HostRecord | RobotsRecord) -> bytes:
+def encode(record: UrlRecord | HostRecord | RobotsRecord | Waiting) -> bytes:
     return VERSION + msgspec.msgpack.encode(record)
 
 
@@ -126,6 +147,13 @@ def decode(data: bytes, type_: type[R]) -> R:
         return msgspec.msgpack.decode(data[1:], type=type_)
     except msgspec.DecodeError as error:
         raise StateError(f"damaged {type_.__name__}: {error}") from error
+
+
+def waiting(record: UrlRecord) -> Waiting:
+    """The copy that goes with the record's place in a queue."""
+    return Waiting(
+        record.group, record.value, record.rate_a, record.rate_b, record.last_success_at, record.fails
+    )
 
 
 def shard_key(kind: bytes, shard: int) -> bytes:

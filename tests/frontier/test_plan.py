@@ -14,6 +14,7 @@ from crawl_platform.frontier.records import (
     REFRESH,
     shard_range,
 )
+from crawl_platform.scheduling.refresh import change_chance
 from crawl_platform.settings import Frontier as FrontierSettings
 from crawl_platform.settings import Refresh
 from crawl_platform.testing.builders import FrontierRig
@@ -70,7 +71,7 @@ def test_a_url_is_not_claimed_twice_while_its_epoch_is_open() -> None:
 # results
 
 
-def test_a_success_is_due_again_after_the_mean_time_between_its_changes() -> None:
+def test_a_success_is_due_again_once_it_has_changed_with_the_least_probability() -> None:
     rig = FrontierRig(A, refresh=Refresh(interval_min=1.0, prior_shape=1.0, prior_rate=1.0))
     rig.discover(url("1"))
 
@@ -79,7 +80,8 @@ def test_a_success_is_due_again_after_the_mean_time_between_its_changes() -> Non
     record = known(rig, url("1"))
     assert (record.state, record.lane, record.fails) == (FETCHED, REFRESH, 0)
     assert (record.body_hash, record.links_hash, record.fingerprint, record.etag) == (7, 8, "f", "e")
-    assert record.rank / 1000 - rig.clock.now() == pytest.approx(43_200, abs=1)
+    least = change_chance(2.0, 1.0, (record.rank / 1000 - rig.clock.now()) / 86_400.0)
+    assert least == pytest.approx(rig.refresh.least_change, abs=1e-4)
     assert (rig.frontier.fetched, rig.frontier.hosts[A].record.fetched) == (1, 1)
 
 

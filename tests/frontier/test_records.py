@@ -12,6 +12,7 @@ from crawl_platform.frontier.records import (
     HostRecord,
     RobotsRecord,
     UrlRecord,
+    Waiting,
     decode,
     encode,
     host_key,
@@ -23,7 +24,7 @@ from crawl_platform.frontier.records import (
     url_of_key,
 )
 
-Record = UrlRecord | HostRecord | RobotsRecord
+Record = UrlRecord | HostRecord | RobotsRecord | Waiting
 
 NAMES = st.from_regex(r"[a-z0-9-]{1,12}(\.[a-z]{2,5}){1,2}", fullmatch=True)
 URLS = st.from_regex(r"https://[a-z]{1,8}\.test/[!-~]{0,20}", fullmatch=True)
@@ -38,11 +39,13 @@ def _values(type_: type[msgspec.Struct]) -> st.SearchStrategy[Record]:
         str: st.text(max_size=30),
         bytes: st.binary(max_size=30),
         tuple[int, ...]: st.lists(U64, max_size=3).map(tuple),
+        dict[int, int]: st.dictionaries(U64, U64, max_size=3),
+        dict[int, tuple[int, ...]]: st.dictionaries(U64, st.lists(U64, max_size=3).map(tuple), max_size=3),
     }
     return st.builds(type_, **{f.name: kinds[f.type] for f in msgspec.structs.fields(type_)})  # type: ignore[arg-type,return-value]
 
 
-@given(_values(UrlRecord) | _values(HostRecord) | _values(RobotsRecord))
+@given(_values(UrlRecord) | _values(HostRecord) | _values(RobotsRecord) | _values(Waiting))
 @settings(deadline=None)
 def test_a_record_comes_back_as_it_was(record: Record) -> None:
     assert decode(encode(record), type(record)) == record

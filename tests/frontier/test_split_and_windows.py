@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawl_platform.frontier.frontier import Window
+from crawl_platform.frontier.windows import Window
 from crawl_platform.frontier.lease import Lease
 from crawl_platform.frontier.records import DISCOVERY, FASTLANE, REFRESH
 from crawl_platform.settings import Refresh
@@ -54,7 +54,7 @@ def test_at_every_step_discovery_has_its_share_within_one(
 def test_a_turn_that_was_handed_back_counts_for_nothing(both: bool) -> None:
     rig = FrontierRig(A)
     both_lanes(rig, 3) if both else rig.discover(url("1"))
-    rig.frontier.open_window(Window("w1", rig.clock.now() + 1e6, {A: 2}), *rig.times())
+    rig.frontier.open_windows({0: Window("w1", rig.clock.now() + 1e6, {A: 2})}, *rig.times())
     split = rig.frontier.split
     before = (split.credit, split.owed, split.discovery, split.refresh, split.lent)
 
@@ -93,7 +93,7 @@ def test_a_host_gets_what_its_window_allots_and_no_more_until_the_window_ends() 
     rig = FrontierRig(A, B)
     rig.discover(*(url(f"{n}", host) for n in range(6) for host in (A, B)))
     ends_at = rig.clock.now() + 3_600
-    rig.frontier.open_window(Window("w1", ends_at, {A: 2}), *rig.times())
+    rig.frontier.open_windows({0: Window("w1", ends_at, {A: 2})}, *rig.times())
 
     fetched: list[tuple[str, bool]] = []
     while isinstance(lease := rig.next_claim(), Lease):
@@ -109,7 +109,7 @@ def test_a_new_window_forgets_what_the_last_one_was_used_for() -> None:
     rig = FrontierRig(A)
     rig.discover(*(url(f"{n}") for n in range(4)))
     for name in ("w1", "w2"):
-        rig.frontier.open_window(Window(name, rig.clock.now() + 1e6, {A: 1}), *rig.times())
+        rig.frontier.open_windows({0: Window(name, rig.clock.now() + 1e6, {A: 1})}, *rig.times())
         rig.finish(rig.claim_page(), "gone")
         rig.clock.advance(10)
         assert rig.claim() is None
@@ -118,7 +118,7 @@ def test_a_new_window_forgets_what_the_last_one_was_used_for() -> None:
 def test_the_fastlane_is_outside_every_window() -> None:
     rig = FrontierRig(A)
     rig.discover(url("1"), url("2"), url("3"))
-    rig.frontier.open_window(Window("w1", rig.clock.now() + 1e6, {A: 0}), *rig.times())
+    rig.frontier.open_windows({0: Window("w1", rig.clock.now() + 1e6, {A: 0})}, *rig.times())
     rig.clock.advance(10)
     assert rig.claim() is None
 
@@ -130,7 +130,7 @@ def test_the_fastlane_is_outside_every_window() -> None:
 def test_a_fastlane_fetch_uses_up_nothing_of_the_window() -> None:
     rig = FrontierRig(A)
     rig.discover(url("1"), url("2"))
-    rig.frontier.open_window(Window("w1", rig.clock.now() + 1e6, {A: 1}), *rig.times())
+    rig.frontier.open_windows({0: Window("w1", rig.clock.now() + 1e6, {A: 1})}, *rig.times())
     rig.apply(lambda planner: planner.recrawl(url("1"), "r1"))
     rig.finish(rig.claim_page(), "gone")
 
@@ -143,7 +143,7 @@ def test_an_urgent_entry_that_ripens_later_does_not_wait_for_the_spent_windows_e
     rig = FrontierRig(A)
     rig.discover(url("1"), url("2"))
     move(rig, url("2"), FASTLANE, due_in=60)
-    rig.frontier.open_window(Window("w1", rig.clock.now() + 1e6, {A: 0}), *rig.times())
+    rig.frontier.open_windows({0: Window("w1", rig.clock.now() + 1e6, {A: 0})}, *rig.times())
 
     begun = rig.clock.now()
     lease = rig.claim_page()
@@ -156,13 +156,13 @@ def test_a_restart_does_not_give_a_host_its_allotment_again() -> None:
     rig = FrontierRig(A)
     rig.discover(*(url(str(n)) for n in range(6)))
     window = Window("w1", rig.clock.now() + 3600, {A: 3})
-    rig.frontier.open_window(window, *rig.times())
+    rig.frontier.open_windows({0: window}, *rig.times())
     for _ in range(2):
         rig.clock.advance(5)
         rig.finish(rig.claim_page())
 
     rig.restart()
-    rig.frontier.open_window(window, *rig.times())
+    rig.frontier.open_windows({0: window}, *rig.times())
     rig.clock.advance(5)
 
     rig.finish(rig.claim_page())

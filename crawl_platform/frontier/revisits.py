@@ -1,0 +1,166 @@
+"""When a page is visited again, and which of those that are due comes first (SCHEDULING §3).
+
+A page is due at the age at which its index reaches its host's threshold, within the bounds of the settings, and
+not before it has changed with some probability: cost has a floor. Among the first pages that are due the one
+with the highest index is taken; now and then the one that has been due longest, so that nothing waits behind
+better pages for ever.
+
+A due time is planned with the threshold and the prior of its day. When these have changed, a host uses its idle
+turns to look through its queue again, a few pages a turn, for pages that are due by now.
+"""
+
+import math
+
+from crawl_platform.frontier.hosts import Entry, HostState
+from crawl_platform.frontier.kv import OrderedKV
+from crawl_platform.frontier.posterior import DAY, prior_of
+from crawl_platform.frontier.priors import Priors
+from crawl_platform.frontier.records import REFRESH, UrlRecord, Waiting
+from crawl_platform.scheduling.change_rate import Gamma, posterior
+from crawl_platform.scheduling.refresh import age_of_change, age_of_index, index_one
+from crawl_platform.scheduling.threshold import floor_of, lowered, raised
+from crawl_platform.settings import Refresh
+
+CHOICE = 8
+"""Pages that are due among which the best is taken: about 1 µs each."""
+FALLEN = 0.8
+"""Part of what it was to which a threshold has to fall before the queue is looked through again."""
+LEAST_THRESHOLD = 1e-9
+"""Days (0.1 ms): where the settings put no floor."""
+
+
+class Revisits:
+    def __init__(self, settings: Refresh) -> None:
+        self._settings = settings
+        self.priors = Priors(prior_of(settings.prior_shape, settings.prior_rate))
+        least = floor_of(settings.interval_min / DAY, settings.least_change)
+        self._floor = max(least, LEAST_THRESHOLD)
+        share = settings.oldest_first_share
+        self._oldest_every = round(1 / share) if share > 0 else 0
+
+    def threshold(self, state: HostState | None) -> float:
+        """The host's threshold (days); a host starts at the floor, as if there were room for all."""
+        return self._floor if state is None else max(state.threshold, self._floor)
+
+    def belief(self, shard: int, host: str, page: UrlRecord | Waiting) -> Gamma:
+        return posterior(self.priors.of(shard, host, page.group), page.rate_a, page.rate_b)
+
+    def interval(self, shard: int, host: str, page: UrlRecord | Waiting, threshold: float) -> float:
+        """Age (seconds) at which the page is due for its next visit."""
+        belief = self.belief(shard, host, page)
+        least = self._least(belief, page.value)
+        if page.value <= 0.0 or threshold <= self._floor:
+            return least
+        longest = self._settings.interval_max
+        return max(least, age_of_index(*belief, threshold / page.value, longest / DAY) * DAY)
+
+    def _least(self, belief: Gamma, value: float) -> float:
+        """Age (seconds) below which a visit is not worth its cost, though there were room for all."""
+        settings = self._settings
+        if value <= 0.0:
+            return settings.interval_max
+        age = age_of_change(*belief, settings.least_change) * DAY
+        return min(max(age, settings.interval_min), settings.interval_max)
+
+    # claims
+
+    def best(self, state: HostState, kv: OrderedKV, now: float) -> Entry | None:
+        """The page to visit now among those that are due; None if none is."""
+        limit = int(now * 1000)
+        due = [entry for entry in state.ahead(kv, REFRESH, CHOICE) if entry.rank <= limit]
+        if len(due) < 2 or self._oldest_turn(state):
+            return due[0] if due else None
+        return max(due, key=lambda entry: self._index(state, entry.waiting, now))
+
+    def _oldest_turn(self, state: HostState) -> bool:
+        return self._oldest_every > 0 and (state.refresh_turns + 1) % self._oldest_every == 0
+
+    def _index(self, state: HostState, page: Waiting, now: float) -> float:
+        a, b = self.belief(state.shard, state.host, page)
+        return index_one(a, b, (now - page.last_success_at) / DAY, page.value)
+
+    def spare(self, state: HostState, kv: OrderedKV, now: float) -> Entry | None:
+        """For a host with nothing to do: the best of the pages that come next and of a few others, if a visit
+        may be made at all."""
+        able = [entry for entry in state.ahead(kv, REFRESH, CHOICE) if self._able_at(state, entry) <= now]
+        if self._to_look_through(state, now):
+            able += self._others(state, kv, now)
+        if able:
+            self._lower(state, 1.0)
+        return max(able, key=lambda entry: self._index(state, entry.waiting, now), default=None)
+
+    def _to_look_through(self, state: HostState, now: float) -> bool:
+        """Whether its queue may hold pages that were planned for later than they would be today."""
+        look = state.look
+        if look.cursor is not None or look.priors != self.priors.version or look.again_at <= now:
+            return True
+        return self.threshold(state) < FALLEN * look.threshold
+
+    def _others(self, state: HostState, kv: OrderedKV, now: float) -> list[Entry]:
+        """Those of the next part of the host's queue that may be visited. Once through, it is known when the
+        first of the rest may be."""
+        look = state.look
+        if look.cursor is None:
+            look.threshold, look.priors, look.again_at = self.threshold(state), self.priors.version, math.inf
+        entries, look.cursor = state.after(kv, REFRESH, look.cursor, CHOICE)
+        able_at = [(self._able_at(state, entry), entry) for entry in entries]
+        if self.threshold(state) > self._floor:
+            look.again_at = min([look.again_at, *(at for at, _ in able_at)])
+        return [entry for at, entry in able_at if at <= now]
+
+    def _able_at(self, state: HostState, entry: Entry) -> float:
+        """From when on (UTC seconds) a visit is worth its cost, were there room for all."""
+        page = entry.waiting
+        if page.fails or page.last_success_at == 0.0:
+            return math.inf
+        return page.last_success_at + self._least(self.belief(state.shard, state.host, page), page.value)
+
+    # what turns teach
+
+    def taken(self, state: HostState, page: UrlRecord, now: float, turn: float) -> None:
+        """A page that was due is visited: how late it is tells what visits of this host are worth."""
+        if page.fails or page.last_success_at == 0.0:
+            return
+        due = page.rank / 1000
+        a, b = self.belief(state.shard, state.host, page)
+        index = index_one(a, b, (now - page.last_success_at) / DAY, page.value)
+        state.threshold = raised(
+            self.threshold(state), index, now - due, max(due - page.last_success_at, 0.0), turn
+        )
+        state.look.threshold = max(state.look.threshold, state.threshold)
+
+    def next_look(self, state: HostState, ready: float, due: float) -> float:
+        """When (boottime) to give the host its next turn: it may be served from `ready` on, and at `due` it has
+        work; before that there may be work to find."""
+        if due <= ready:
+            return ready
+        wanted = state.look.cursor is not None or self.threshold(state) > self._floor
+        at = min(due, max(ready, state.rest_until)) if wanted else due
+        state.idle = max(ready, state.counted), at
+        return at
+
+    def rests(self, state: HostState, boot: float, due: float, turn: float, clocks: float) -> float:
+        """The host was found to have nothing to do before `due` (boottime); returns when it looks again.
+
+        `clocks`: boottime less UTC.
+        """
+        if state.look.cursor is not None:
+            at = min(due, boot + turn)
+        elif self.threshold(state) > self._floor:
+            at = min(due, max(state.look.again_at + clocks, boot + turn))
+        else:
+            at = due
+        state.idle, state.rest_until = (boot, at), at
+        return at
+
+    def resumes(self, state: HostState, boot: float, turn: float) -> None:
+        """The host's turn has come: the time since it was found idle was room for other pages."""
+        if state.idle is None:
+            return
+        since, until = state.idle
+        state.idle, state.counted = None, boot
+        idle_turns = max(min(boot, until) - since, 0.0) / turn
+        self._lower(state, idle_turns)
+
+    def _lower(self, state: HostState, idle_turns: float) -> None:
+        state.threshold = max(lowered(self.threshold(state), idle_turns, state.record.fetched), self._floor)
