@@ -98,6 +98,22 @@ def histogram(title: str, x: str, values: ArrayLike, of: str = "hosts") -> dg.Ma
     return _markdown(figure, title)
 
 
+def ranges(
+    title: str, x: str, y: str, at: ArrayLike, middle: ArrayLike, low: ArrayLike, high: ArrayLike
+) -> dg.MarkdownMetadataValue:
+    """Values with their intervals over a count, on log scales; a count of 0 stands left of 1."""
+    figure, axes = _figure(title, x, y)
+    place, value = np.maximum(np.asarray(at, float), 0.5), np.asarray(middle, float)
+    below, above = np.asarray(low, float), np.asarray(high, float)
+    axes.vlines(place, np.maximum(below, value / 1e3), above, color=COLOURS[3], lw=0.6, alpha=0.5)
+    axes.plot(place, value, ".", ms=4, color=COLOURS[0])
+    if len(value):
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+    axes.minorticks_off()
+    return _markdown(figure, title)
+
+
 def bars(
     title: str, x: str, names: Sequence[str], parts: Mapping[str, ArrayLike]
 ) -> dg.MarkdownMetadataValue:

@@ -95,9 +95,10 @@ def predict(features: Floats, log_rate: ArrayLike, wanted: Floats) -> Floats:
     model = HistGradientBoostingRegressor(
         max_iter=120, learning_rate=0.08, max_leaf_nodes=8, min_samples_leaf=5, random_state=SEED
     )
+    told = ~np.isnan(features).all(axis=0)  # a column of which nothing is known has no bins
     # On a machine that is busy crawling, threads that wait for each other make it a hundred times slower.
     with threadpool_limits(1):
-        guess: Floats = model.fit(features, np.asarray(log_rate, np.float64)).predict(wanted)
+        guess: Floats = model.fit(features[:, told], np.asarray(log_rate)).predict(wanted[:, told])
     return guess
 
 

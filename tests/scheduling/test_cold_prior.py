@@ -80,6 +80,13 @@ def test_what_is_not_known_of_a_group_is_no_obstacle(web):
     assert np.all(np.isfinite(predict(found.features(), rate, unknown.features())))
 
 
+def test_a_feature_that_no_group_has_is_left_out(web):
+    found, rate, host = web
+    unranked = Looks(**{**found.__dict__, "trust": np.full(len(host), np.nan)})
+
+    assert judge(unranked.features(), rate, host).better
+
+
 def test_a_vague_guess_makes_a_wide_prior_with_the_guess_in_its_middle():
     sure, vague = (priors(np.array([2.0]), error, 3.0) for error in (0.01, 4.0))
 

@@ -1,0 +1,148 @@
+"""Group `change_rates`: the model behind cold groups, of which too little has been seen to know their rate.
+
+It learns from the groups that are well known what the looks of a group say about its rate, and is used only if,
+on hosts that it has not seen, it guesses better than the mean of all groups. Else the table is empty, and a cold
+group keeps the prior that it shares with all others.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+import numpy as np
+import pyarrow as pa
+
+from crawl_platform.lake.tables import COLD_PRIORS
+from crawl_platform.scheduling.cold_prior import (
+    LEAST_GROUPS,
+    LEAST_HOSTS,
+    Judged,
+    Looks,
+    judge,
+    predict,
+    priors,
+)
+from resources.lake import LakeResource, version_metadata
+
+GROUP = "change_rates"
+OWNERS = ["team:crawl"]
+INPUTS = ("change_rates", "url_groups", "host_ranks")
+WATCHED = 20
+"""Checks from which on a group's rate is taken for known."""
+COLD = 8
+"""Checks below which a group's prior comes from the model."""
+
+LOOKS = """
+SELECT r.host, r.group_id, r.template, r.checks, r.rate, r.prior_a, g.depth, g.in_links, g.main_links,
+    g.known_urls, h.trust
+FROM change_rates r JOIN url_groups g ON g.host = r.host AND g.group_id = r.group_id
+LEFT JOIN host_ranks h ON h.host = r.host ORDER BY r.host, r.group_id
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Rows of `cold_priors`, how good the model is, and why there are no rows where there are none."""
+
+    rows: pa.Table
+    judged: Judged | None = None
+    reason: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+@dg.asset(
+    deps=["change_rates", "url_groups", "host_ranks"],
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"delta", "python", "scikitlearn"},
+    check_specs=[
+        dg.AssetCheckSpec(
+            "better_than_the_mean",
+            asset="value_model",
+            blocking=True,
+            description="On hosts that it has not seen, the model guesses better than the mean of all groups.",
+        )
+    ],
+)
+def value_model(lake: LakeResource) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    """One row: the prior that a model gives to a URL group of which too little has been seen. Empty while the
+    model is not better than the mean of all groups."""
+    with lake.read(*INPUTS) as reading:
+        outcome = learn(reading.table(LOOKS))
+    store = lake.open()
+    version = store.overwrite("cold_priors", outcome.rows, reading.inputs)
+    return dg.MaterializeResult(
+        metadata={
+            **version_metadata(store, "cold_priors", version, reading.inputs),
+            **outcome.counts,
+            **_errors(outcome.judged),
+            "reason": outcome.reason or "the model is better than the mean of all groups",
+        },
+        data_version=dg.DataVersion(str(version)),
+        check_results=[better_than_the_mean(outcome)],
+    )
+
+
+def learn(looks: pa.Table) -> Outcome:
+    """Priors of the cold groups among `looks` (rows of `LOOKS`), learnt from those that were watched."""
+    checks, hosts = looks["checks"].to_numpy(), np.array(looks["host"].to_pylist(), dtype=object)
+    watched, cold = checks >= WATCHED, checks < COLD
+    known_hosts = len(set(hosts[watched]))
+    counts = {
+        "groups_learnt_from": int(watched.sum()),
+        "hosts_learnt_from": known_hosts,
+        "cold": int(cold.sum()),
+    }
+    empty = COLD_PRIORS.schema.empty_table()
+    if watched.sum() < LEAST_GROUPS or known_hosts < LEAST_HOSTS:
+        reason = f"too little is known: it takes {LEAST_GROUPS} groups of {LEAST_HOSTS} hosts with {WATCHED} checks"
+        return Outcome(empty, None, reason, counts)
+    features, log_rate = _looks(looks).features(), np.log(looks["rate"].to_numpy())
+    judged = judge(features[watched], log_rate[watched], hosts[watched].tolist())
+    if not judged.better:
+        return Outcome(empty, judged, "the model is no better than the mean of all groups", counts)
+    if not cold.any():
+        return Outcome(empty, judged, "no group is cold", counts)
+    guess = predict(features[watched], log_rate[watched], features[cold])
+    shape = float(np.median(looks["prior_a"].to_numpy()[watched]))
+    a, b = priors(guess, judged.squared, shape)
+    named = looks.select(["host", "group_id", "template"]).filter(pa.array(cold))
+    columns = {name: named[name] for name in named.column_names}
+    rows = {**columns, "prior_a": a, "prior_b": b, "predicted_rate": np.exp(guess)}
+    return Outcome(pa.table(rows, schema=COLD_PRIORS.schema), judged, "", counts)
+
+
+def _looks(table: pa.Table) -> Looks:
+    def numbers(name: str) -> Any:
+        return table[name].to_numpy().astype(np.float64)
+
+    return Looks(
+        template=table["template"].to_pylist(),
+        depth=numbers("depth"),
+        in_links=numbers("in_links"),
+        main_share=numbers("main_links"),
+        known_urls=numbers("known_urls"),
+        trust=numbers("trust"),
+    )
+
+
+def _errors(judged: Judged | None) -> dict[str, float]:
+    """Errors as factors: 2.0 means that a guess is off by a factor of two on average."""
+    if judged is None:
+        return {}
+    return {
+        "held_out_error_factor": float(np.exp(judged.model)),
+        "error_factor_of_the_mean": float(np.exp(judged.baseline)),
+    }
+
+
+def better_than_the_mean(outcome: Outcome) -> dg.AssetCheckResult:
+    """An error only where priors of a bad model were written: an empty table harms nobody."""
+    judged, given = outcome.judged, outcome.rows.num_rows
+    return dg.AssetCheckResult(
+        check_name="better_than_the_mean",
+        passed=judged is None or judged.better,
+        severity=dg.AssetCheckSeverity.ERROR if given else dg.AssetCheckSeverity.WARN,
+        description=outcome.reason,
+        metadata={"priors_given": given, **_errors(judged)},
+    )
