@@ -18,7 +18,7 @@ from resources.marts_order import Order, read_order
 DATABASE = "lake"
 
 
-class Plugin(BasePlugin):  # type: ignore[misc]
+class Plugin(BasePlugin):
     """Without an order (dbt only parses) it does nothing."""
 
     def initialize(self, plugin_config: dict[str, Any]) -> None:

@@ -143,7 +143,7 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]
                 f"dbt ended with {invocation.process.returncode} and built nothing: see the run's log"
             )
         results = msgspec.json.decode(told.read_bytes(), type=Results).results
-        return results, bool(results) and invocation.process.returncode == 0
+        return results, bool(results) and went_through(invocation.process.returncode)
 
     def _environment(self, project: Path, target: Path) -> dict[str, str]:
         """What dbt is told by the environment: all that it writes goes below the crawl's home."""
@@ -171,6 +171,11 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         self.draft.replace(self.path)
         sync_folder(self.path.parent)
         return rows
+
+
+def went_through(code: int) -> bool:
+    """dbt's exit status: 1 is a failed model or test, 2 an interrupt, whose results are fine but not all."""
+    return code == 0
 
 
 def _count(connection: duckdb.DuckDBPyConnection, name: str) -> int:

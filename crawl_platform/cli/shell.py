@@ -9,8 +9,8 @@ PROMPT, CONTINUED = "crawl> ", "  ...> "
 HELP = """\
 SQL ends with ; and may span lines. Times are UTC.
 .tables          what can be queried, and what a row is
-.schema TABLE    columns of a table or view
-.refresh         move to the newest commit
+.schema TABLE    columns of a table, view or mart
+.refresh         move to the newest commit and the newest marts
 .exit            leave (or Ctrl-D)"""
 
 

@@ -2,7 +2,8 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +22,7 @@ from crawl_platform.cli.shell import Shell
 from crawl_platform.errors import ConfigurationError, PlatformError, QueryError
 from crawl_platform.lake.catalog import CATALOG_NAME, install_extension, write_catalog
 from crawl_platform.lake.lake import Lake
+from crawl_platform.lake.marts import MARTS_NAME, Mart, attach_marts, attached_marts, describe_marts, of_marts
 from crawl_platform.lake.readonly import explain_error, read_only_statements
 from crawl_platform.lake.views import described
 
@@ -46,7 +48,8 @@ def sql_command(
 ) -> None:
     """Read the lake with SQL (DuckDB's), at one consistent commit; nothing can be changed.
 
-    Without QUERY: a shell on a terminal, else SQL from standard input.
+    The marts, as they were last built, are in `marts`: FROM marts.coverage. Without QUERY: a shell on a
+    terminal, else SQL from standard input.
     """
     try:
         crawl = settings.load(home)
@@ -54,11 +57,11 @@ def sql_command(
         if install:
             _install(lake, crawl.root)
         elif tables:
-            print_tables(format_ or "table")
+            print_tables(describe_marts(crawl.root / MARTS_NAME), format_ or "table")
         elif query is None and sys.stdin.isatty():
             _interactive(lake, at, crawl.root, format_ or "table")
         else:
-            with Session(lake, at, format_ or "table") as session:
+            with Session(lake, at, format_ or "table", crawl.root / MARTS_NAME) as session:
                 session.run(sys.stdin.read() if query is None else query)
     except (QueryError, ConfigurationError) as error:
         raise WrongUse(str(error)) from error
@@ -69,10 +72,19 @@ def sql_command(
 class Session:
     """A connection at one commit, and how its results are shown."""
 
-    def __init__(self, lake: Lake, at: int | None, format_: Format) -> None:
+    def __init__(self, lake: Lake, at: int | None, format_: Format, marts: Path) -> None:
         self._lake = lake
         self._format = format_
-        self._connection = lake.connect(at)
+        self._marts = marts
+        self._open(at)
+
+    def _open(self, at: int | None = None) -> None:
+        self._connection = self._lake.connect(at)
+        self._without_marts: QueryError | None = None
+        try:
+            attach_marts(self._connection, self._marts)
+        except QueryError as error:  # told to who asks for them: the lake can be read all the same
+            self._without_marts = error
 
     def __enter__(self) -> "Session":
         return self
@@ -81,9 +93,13 @@ class Session:
         self._connection.close()
 
     def refresh(self) -> None:
-        """Move to the newest commit."""
+        """Move to the newest commit and the newest marts."""
         self._connection.close()
-        self._connection = self._lake.connect()
+        self._open()
+
+    def marts(self) -> list[Mart]:
+        """The marts that can be queried here."""
+        return attached_marts(self._connection)
 
     def run(self, sql: str) -> None:
         """Run the statements of `sql` and show each result. Raises `QueryError`, before running any, if one
@@ -92,7 +108,7 @@ class Session:
         if not statements:
             raise QueryError('no SQL given: crawl sql "SELECT count(*) FROM fetches"')
         for statement in statements:
-            with _query_errors(statement):
+            with _query_errors(statement, self._without_marts):
                 self._show(self._read(statement))
 
     def _read(self, statement: str) -> pa.RecordBatchReader:
@@ -112,17 +128,20 @@ class Session:
 
 
 @contextlib.contextmanager
-def _query_errors(sql: str) -> Iterator[None]:
+def _query_errors(sql: str, without_marts: QueryError | None) -> Iterator[None]:
     try:
         yield
     except (duckdb.Error, pa.ArrowException) as error:
+        if without_marts is not None and of_marts(sql):
+            raise without_marts from error
         raise QueryError(explain_error(error)) from error
 
 
-def print_tables(format_: Format = "table") -> None:
+def print_tables(marts: Sequence[Mart], format_: Format = "table") -> None:
     """What can be queried, and what a row is."""
+    rows = [(name, row) for name, row, _ in described()] + [(mart.full_name, mart.row) for mart in marts]
     if format_ != "table":
-        listed = pa.Table.from_pylist([{"name": name, "row": row} for name, row, _ in described()])
+        listed = pa.Table.from_pylist([{"name": name, "row": row} for name, row in rows])
         write = write_json if format_ == "json" else write_csv
         write(listed.to_reader(), sys.stdout)
         return
@@ -130,31 +149,36 @@ def print_tables(format_: Format = "table") -> None:
     grid = RichTable(header_style="bold")
     grid.add_column("name", no_wrap=True)
     grid.add_column("one row is")
-    for name, row, _ in described():
+    for name, row in rows:
         grid.add_row(Text(name), Text(row))
     console.print(grid)
 
 
-def print_schema(name: str, console: Console) -> None:
-    """Columns of one table or view, with their types and docs."""
-    table = {known: table for known, _, table in described()}.get(name)
-    if table is None:
+def print_schema(name: str, console: Console, marts: Sequence[Mart] = ()) -> None:
+    """Columns of one table, view or mart, with their types and docs."""
+    columns = {
+        known: [(c.name, str(c.type), c.doc) for c in table.columns] for known, _, table in described()
+    } | {mart.full_name: mart.columns for mart in marts}
+    if name not in columns:
         raise QueryError(f"there is no table {name or '(name missing)'}: .tables lists them")
     grid = RichTable(header_style="bold")
     for heading in ("column", "type", "what it says"):
         grid.add_column(heading, overflow="fold")
-    for column in table.columns:
-        grid.add_row(Text(column.name), Text(str(column.type)), Text(column.doc))
+    for column in columns[name]:
+        grid.add_row(*map(Text, column))
     console.print(grid)
 
 
 def _interactive(lake: Lake, at: int | None, home: Path, format_: Format) -> None:
     console = Console()
-    with Session(lake, at, format_) as session, _line_editing(home / HISTORY_NAME):
+    with (
+        Session(lake, at, format_, home / MARTS_NAME) as session,
+        _line_editing(home / HISTORY_NAME, session.marts()),
+    ):
         console.print(f"{_standing(lake, at)} Read-only; .help for help.", highlight=False)
         commands = {
-            ".tables": lambda _: print_tables(),
-            ".schema": lambda name: print_schema(name, console),
+            ".tables": lambda _: print_tables(session.marts()),
+            ".schema": lambda name: print_schema(name, console, session.marts()),
             ".refresh": lambda _: _refresh(session, lake, console),
         }
         Shell(input, click.echo, session.run, commands).loop()
@@ -175,14 +199,14 @@ def _standing(lake: Lake, at: int | None) -> str:
 
 
 @contextlib.contextmanager
-def _line_editing(path: Path) -> Iterator[None]:
+def _line_editing(path: Path, marts: Sequence[Mart]) -> Iterator[None]:
     """Line editing whose history outlives the shell, with names of tables and columns on Tab."""
     import readline  # changes how input() behaves, so only where there is a terminal
 
     if path.exists():
         readline.read_history_file(path)
     readline.set_history_length(1_000)
-    readline.set_completer(complete)
+    readline.set_completer(partial(complete, marts=marts))
     readline.parse_and_bind("tab: complete")
     try:
         yield
@@ -190,9 +214,10 @@ def _line_editing(path: Path) -> Iterator[None]:
         readline.write_history_file(path)
 
 
-def complete(text: str, state: int) -> str | None:
-    """The `state`-th table, view or column whose name starts with `text` (readline's protocol)."""
+def complete(text: str, state: int, marts: Sequence[Mart] = ()) -> str | None:
+    """The `state`-th table, view, mart or column whose name starts with `text` (readline's protocol)."""
     names = {name for known, _, table in described() for name in (known, *table.schema.names)}
+    names |= {name for mart in marts for name in (mart.full_name, *(column for column, _, _ in mart.columns))}
     found = sorted(name for name in names if name.startswith(text))
     return found[state] if state < len(found) else None
 

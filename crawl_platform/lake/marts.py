@@ -6,6 +6,7 @@ Its tables are materialised, so plain DuckDB reads it by path, without any exten
     con.sql("FROM host_daily")
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,9 @@ FROM duckdb_tables() t JOIN duckdb_columns() c
     ON t.database_name = c.database_name AND t.table_oid = c.table_oid
 WHERE t.database_name = ? AND NOT t.internal ORDER BY t.table_name, c.column_index
 """
+
+
+_NAMED = re.compile(rf'\b"?{CATALOG}"?\s*\.', re.IGNORECASE)
 
 
 @dataclass
@@ -54,6 +58,11 @@ def attach_marts(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         ) from error
 
 
+def of_marts(sql: str) -> bool:
+    """Whether `sql` names something in `marts`; only to explain an error, for it may be a text in quotes."""
+    return _NAMED.search(sql) is not None
+
+
 def describe_marts(path: Path) -> list[Mart]:
     """What can be queried in the file and what a row is; empty if it is not there or can't be read."""
     if not path.exists():
@@ -70,5 +79,11 @@ def attached_marts(connection: duckdb.DuckDBPyConnection) -> list[Mart]:
     """The same of marts that are attached to `connection`."""
     marts: dict[str, Mart] = {}
     for table, row, column, type_, doc in connection.execute(COLUMNS, [CATALOG]).fetchall():
-        marts.setdefault(table, Mart(table, row, [])).columns.append((column, type_, doc))
+        marts.setdefault(table, Mart(table, _row(row), [])).columns.append((column, type_, doc))
     return list(marts.values())
+
+
+def _row(comment: str) -> str:
+    """What a row is, worded like the tables of the lake: dbt's descriptions begin with "One row: one host"."""
+    row = comment.removeprefix("One row: ")
+    return row[:1].upper() + row[1:]
