@@ -1,6 +1,6 @@
-"""Jobs for operators in the launchpad: promote a host, exclude a host, recrawl a page now.
+"""Jobs for operators in the launchpad: promote or exclude a host, recrawl a page now, compact the lake.
 
-Each writes the `requests` row (who asked, and why) and publishes at once, so a run is only the form that
+Each request writes the `requests` row (who asked, and why) and publishes at once, so a run is only the form that
 people fill in; what the fleet does is in the lake under the request id. The run reports its own latency.
 """
 
@@ -10,6 +10,7 @@ import dagster as dg
 import msgspec
 from pydantic import Field
 
+from assets.upkeep import report_metadata
 from crawl_platform.clock import Clock
 from crawl_platform.fleet.client import FleetClient
 from resources.fleet import FleetResource
@@ -84,8 +85,32 @@ def _operator_job(name: str, kind: str, description: str, publish: Publish) -> d
     return operator_job
 
 
+class Scope(dg.Config):
+    """What to look after."""
+
+    tables: list[str] = Field(default=[], description="Names of tables; all if empty.")
+    dry_run: bool = Field(default=False, description="Only say what would be done.")
+
+
+@dg.op(name="look_after_the_lake", description="Has the fleet's committer do it between its rounds.")
+def look_after_the_lake(context: dg.OpExecutionContext, config: Scope, fleet: FleetResource) -> None:
+    report = fleet.client().upkeep(config.tables, dry_run=config.dry_run)
+    context.log.info("%d things done, %d partitions left", len(report.done), report.left)
+    context.add_output_metadata(report_metadata(report))
+
+
+@dg.job(
+    name="compact_lake",
+    description="Compact closed days, let old rows go, and delete what nobody can read any more.",
+    executor_def=dg.in_process_executor,
+)
+def compact_lake() -> None:
+    look_after_the_lake()
+
+
 OPERATOR_JOBS = (
     _operator_job("promote_host", "promote", "Move a host into the seed by request.", _promote),
     _operator_job("exclude_host", "exclude", "Never fetch a host or *.domain again.", _exclude),
     _operator_job("recrawl_now", "recrawl", "Fetch one page of a seed host at once.", _recrawl),
+    compact_lake,
 )

@@ -28,7 +28,7 @@ from crawl_platform.frontier.rocks import RocksKV
 from crawl_platform.lake.catalog import CATALOG_NAME, write_catalog
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.upkeep.report import Budget, Report
-from crawl_platform.lake.upkeep.run import DAY, Held, upkeep
+from crawl_platform.lake.upkeep.run import Held, upkeep
 from crawl_platform.settings import Settings
 
 SUBJECT = "upkeep.order"
@@ -96,7 +96,7 @@ def do_portion(
             clock,
             tables=task.order.tables,
             held=held_files(settings.root, task.waiting),
-            staged_least=settings.commit.manifest_max_age + DAY,
+            manifest_max_age=settings.commit.manifest_max_age,
             dry_run=task.order.dry_run,
             budget=budget,
             reached=(faults or Faults()).reached,

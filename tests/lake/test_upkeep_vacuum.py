@@ -321,6 +321,14 @@ def test_after_that_all_of_history_opens_in_both_engines(aging: AgingLake) -> No
     assert missing_from_history(aging.lake, "fetches") == []
 
 
+def test_transactions_outlive_their_log_entries(aging: AgingLake) -> None:
+    grown_log(aging)
+    aging.upkeep(history_days=3.0)
+
+    for name in ("fetches", "links", "pages", "commits"):
+        assert aging.lake.delta(name).transaction_version("cell-a/bulk") == 120
+
+
 def test_a_writer_that_has_the_table_open_goes_on(aging: AgingLake) -> None:
     grown_log(aging)
     aging.upkeep(history_days=3.0)

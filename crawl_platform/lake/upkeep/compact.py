@@ -7,6 +7,8 @@ are over are compacted: today's files would be rewritten again and again.
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
+from crawl_platform.clock import as_datetime
+from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
 from crawl_platform.lake.upkeep.report import COMMITTED, WRITTEN, Budget, Job
 from crawl_platform.lake.upkeep.rewrite import (
@@ -30,6 +32,15 @@ def due(files: Iterable[LiveFile], today: str, retention: Retention) -> dict[str
         if file.day < today and file.size < retention.compact_file_bytes / 2:
             small.setdefault(file.day, []).append(file)
     return {day: found for day, found in small.items() if len(found) > retention.compact_after_files}
+
+
+def partitions_due(lake: Lake, name: str, now: float, retention: Retention) -> dict[str, int]:
+    """Closed day → number of small files, where there are too many. `now`: UTC seconds."""
+    if TABLES[name].partition_by != DAILY:
+        return {}
+    today = as_datetime(now).date().isoformat()
+    found = due(live_files(lake.delta(name), lake.path(name)), today, retention)
+    return {day: len(files) for day, files in found.items()}
 
 
 def compact(job: Job, name: str, retention: Retention) -> None:

@@ -1,6 +1,6 @@
 """What upkeep did, and how much one call may do."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -101,8 +101,11 @@ class Job:
         self.done.append(Done(at, table, action, took, **figures))  # type: ignore[arg-type]
 
 
-def record(lake: Lake, done: Iterable[Done]) -> int | None:
-    """Append the rows of `upkeep`; returns the version, None if there is nothing to record."""
+def record(lake: Lake, done: Iterable[Done], versions: Mapping[str, int]) -> int | None:
+    """Append the rows of `upkeep`; returns the version, None if there is nothing to record.
+
+    `versions`: of the tables that it speaks of, as upkeep left them.
+    """
     rows = [
         {**msgspec.structs.asdict(d), "happened_at": d.at, "table_name": d.table, "date": d.at.date()}
         for d in done
@@ -111,4 +114,4 @@ def record(lake: Lake, done: Iterable[Done]) -> int | None:
         return None
     known = {column.name for column in UPKEEP.columns}
     kept = [{name: value for name, value in row.items() if name in known} for row in rows]
-    return lake.append(UPKEEP.name, pa.Table.from_pylist(kept, schema=UPKEEP.schema))
+    return lake.append(UPKEEP.name, pa.Table.from_pylist(kept, schema=UPKEEP.schema), versions)

@@ -23,15 +23,17 @@ def upkeep(
     *,
     tables: Sequence[str] = (),
     held: Held | None,
-    staged_least: float = 0.0,
+    manifest_max_age: float = 0.0,
     dry_run: bool = False,
     budget: Budget | None = None,
     reached: Callable[[str], None] = lambda point: None,
 ) -> Report:
     """Look after `tables` (default: all) and record what was done in `upkeep`; call again while `left`.
 
+    A dry run says what the first step of each kind would do: not that fetches go whose links would have gone before.
+
     Nobody may commit to the fleet's tables meanwhile. `held`: table → staged files that an unforgotten manifest
-    names, None if that can't be told. `staged_least`: seconds that an orphan is kept at the least.
+    names, None if that can't be told. `manifest_max_age`: seconds after which a manifest isn't taken any more.
     """
     names = _known(tables)
     job = Job(lake, clock, budget or Budget(clock), dry_run, reached)
@@ -41,6 +43,7 @@ def upkeep(
     for name in names:
         compact(job, name, retention)
     history = retention.history_days * DAY
+    staged = orphan_age(retention, manifest_max_age)
     starts = history_starts(lake, clock.now(), history)
     for name in names:
         vacuum(
@@ -48,12 +51,19 @@ def upkeep(
             name,
             starts[name],
             history=history,
-            staged=max(retention.staged_days * DAY, staged_least),
+            staged=staged,
             held=None if held is None else held.get(name, ()),
         )
     if not dry_run:
-        record(lake, job.done)
+        touched = {done.table for done in job.done}
+        record(lake, job.done, {name: lake.version(name) for name in touched})
     return Report(tuple(job.done), job.left, job.rewritten, dry_run)
+
+
+def orphan_age(retention: Retention, manifest_max_age: float) -> float:
+    """Seconds after which a staged file that nobody names is swept: never while a manifest that names it could
+    still be taken, with a day to spare for clocks."""
+    return max(retention.staged_days * DAY, manifest_max_age + DAY)
 
 
 def _known(tables: Sequence[str]) -> list[str]:

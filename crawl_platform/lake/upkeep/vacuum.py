@@ -19,7 +19,6 @@ import msgspec
 import pyarrow as pa
 
 from crawl_platform.clock import as_datetime
-from crawl_platform.errors import LakeError
 from crawl_platform.lake.commits import CommitRow
 from crawl_platform.lake.delta import STAGED
 from crawl_platform.lake.history import forget_before, oldest_readable
@@ -191,6 +190,13 @@ def staged_files(root: Path) -> list[str]:
     return [f"{STAGED}/{path.name}" for path in (root / STAGED).glob("*.parquet")]
 
 
+def old_orphans(lake: Lake, name: str, before: float) -> list[str]:
+    """Staged files from before that time (UTC seconds) that no readable version names."""
+    root = lake.path(name)
+    keep = needs(lake, name, oldest_readable(lake.root).get(name, 0))
+    return sorted(f for f in staged_files(root) if f not in keep.files and _modified(root / f) < before)
+
+
 def _modified(path: Path) -> float:
     return path.stat().st_mtime
 
@@ -224,14 +230,11 @@ def _trim_log(job: Job, name: str, since: int) -> int:
 
 
 def missing_from_history(lake: Lake, name: str) -> list[str]:
-    """Files that a readable version of the table names and that aren't there. Raises `LakeError` if the oldest
-    one can't be opened: readers were promised more than there is."""
+    """Files that a readable version of the table names and that aren't there. Raises `LakeError` if the log of the
+    oldest one can't be read."""
     since = oldest_readable(lake.root).get(name, 0)
     keep = needs(lake, name, since)
-    missing = sorted(file for file in keep.files if not (lake.path(name) / file).exists())
-    if not keep.files and lake.version(name) < since:
-        raise LakeError(f"{name} is at version {lake.version(name)}, history begins at {since}")
-    return missing
+    return sorted(file for file in keep.files if not (lake.path(name) / file).exists())
 
 
 def vectors_before_history(lake: Lake, now: float, history: float) -> list[int]:
