@@ -6,12 +6,14 @@ since they are stored with every event.
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import numpy as np
 from numpy.typing import ArrayLike
+
+from crawl_platform.graph.neighbourhood import Neighbourhood
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 SIZE = (6.4, 2.8)
 DPI = 90
-TONES = 32
+TONES = 64
 """Tones in a picture: its colours and their blends with white."""
 COLOURS = ("#2b6cb0", "#dd6b20", "#38a169", "#718096")
 
@@ -48,8 +50,10 @@ def _markdown(figure: "Figure", caption: str) -> dg.MarkdownMetadataValue:
 
     drawn, small = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", metadata={"Software": None})
-    # A palette makes a picture a quarter as large, and nobody sees the difference.
-    palette = Image.open(drawn).convert("RGB").quantize(TONES, dither=Image.Dither.NONE)
+    # A palette makes a picture a quarter as large, and nobody sees it: an octree keeps the colours of small spots.
+    palette = (
+        Image.open(drawn).convert("RGB").quantize(TONES, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    )
     palette.save(small, "PNG", optimize=True)
     encoded = base64.b64encode(small.getvalue()).decode()
     return dg.MetadataValue.md(f"![{caption}](data:image/png;base64,{encoded})")
@@ -131,6 +135,98 @@ def bars(
     axes.invert_yaxis()
     axes.legend(fontsize=8, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
     return _markdown(figure, title)
+
+
+STATE_COLOURS = {
+    "trusted seed": "#2b6cb0",
+    "promoted before": "#38a169",
+    "horizon": "#a0aec0",
+    "excluded": "#c53030",
+}
+CENTRE_COLOUR = "#dd6b20"
+MAP_SIZE = (7.2, 5.2)
+LONGEST_NAME = 24
+
+
+def network(title: str, around: Neighbourhood, states: Mapping[str, str]) -> dg.MarkdownMetadataValue:
+    """A host and what stands around it; `states` has a key of `STATE_COLOURS` for each host."""
+    figure, axes = _figure(title, "", "")
+    figure.set_size_inches(MAP_SIZE)
+    axes.set_position((0.01, 0.06, 0.98, 0.86))
+    axes.set_axis_off()
+    axes.set_xlim(-4.1, 4.1)
+    axes.set_ylim(-2.35, 2.35)
+    for src, dst in around.links:
+        _arrow(axes, around.places[src], around.places[dst], dst == around.centre)
+    for one, other in around.kin:
+        axes.plot(
+            *zip(around.places[one], around.places[other], strict=True),
+            ls=":",
+            lw=1.4,
+            color="#c53030",
+            zorder=2,
+        )
+    for host, (x, y) in around.places.items():
+        centre = host == around.centre
+        colour = CENTRE_COLOUR if centre else STATE_COLOURS[states[host]]
+        axes.plot(x, y, "o", ms=13 if centre else 8, color=colour, mec="white", mew=1.2, zorder=3)
+        _name(axes, host, x, y, around.rings[host])
+    _legend(axes, {states[host] for host in around.places if host != around.centre}, bool(around.kin))
+    return _markdown(figure, title)
+
+
+def _arrow(axes: "Axes", src: tuple[float, float], dst: tuple[float, float], supports: bool) -> None:
+    style = (
+        {"color": "#2b6cb0", "lw": 1.4, "alpha": 0.9}
+        if supports
+        else {"color": "#a0aec0", "lw": 0.6, "alpha": 0.7}
+    )
+    shape = {
+        "arrowstyle": "-|>",
+        "shrinkA": 4,
+        "shrinkB": 7 if supports else 5,
+        "mutation_scale": 9 if supports else 6,
+    }
+    axes.annotate("", dst, src, arrowprops={**style, **shape}, zorder=1)
+
+
+def _name(axes: "Axes", host: str, x: float, y: float, ring: int) -> None:
+    """Outside the ring, away from its middle, on a ground that keeps it readable over lines."""
+    shown = host if len(host) <= LONGEST_NAME else host[: LONGEST_NAME - 1] + "…"
+    side = "center" if abs(x) < 0.25 else "left" if x > 0 else "right"
+    shift = (
+        (0.0, -0.24)
+        if ring == 0
+        else (0.0, 0.17 if y > 0 else -0.17)
+        if side == "center"
+        else (0.11 if x > 0 else -0.11, 0.0)
+    )
+    ground = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75}
+    weight = "bold" if ring == 0 else "normal"
+    axes.text(
+        x + shift[0],
+        y + shift[1],
+        shown,
+        ha=side,
+        va="center",
+        fontsize=7.5,
+        weight=weight,
+        bbox=ground,
+        zorder=4,
+    )
+
+
+def _legend(axes: "Axes", states: Set[str], kin: bool) -> None:
+    dot: dict[str, Any] = {"marker": "o", "ls": "none", "ms": 7}
+    axes.plot([], [], color=CENTRE_COLOUR, label="this host", **dot)
+    for state, colour in STATE_COLOURS.items():
+        if state in states:
+            axes.plot([], [], color=colour, label=state, **dot)
+    if kin:
+        axes.plot([], [], ls=":", lw=1.4, color="#c53030", label="belong together")
+    axes.legend(
+        fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0.03), ncols=6, handletextpad=0.3
+    )
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> dg.MarkdownMetadataValue:

@@ -20,6 +20,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from assets.automation import DAILY
 from assets.plots import markdown_table, rank_curve
 from assets.promotion_decision import ALL_INPUTS, PROMOTED, Promotion, decide_promotions
+from assets.promotion_pictures import neighbourhood_pictures
 from crawl_platform.clock import Clock, as_datetime
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import DECISIONS, PROMOTIONS
@@ -80,6 +81,7 @@ def promotions(
         promoted_before = {row["decision_id"] for row in reading.rows(PROMOTED)}
         seed = {row["host"] for row in reading.rows("SELECT host FROM host_ranks WHERE state <> 'horizon'")}
         trust = reading.table("SELECT state, trust FROM host_ranks")
+        pictures = neighbourhood_pictures(reading, [d for d in decided if d.promoted])
     checks = [_only_from_the_horizon(decided, seed), _none_fails_the_spam_gate(decided)]
     new = [d for d in decided if d.promoted and d.decision_id not in promoted_before]
     if all(check.passed for check in checks):
@@ -90,6 +92,7 @@ def promotions(
         metadata={
             **version_metadata(store, "promotions", version, reading.inputs),
             **_summary(decided, new, trust),
+            "neighbourhoods": pictures,
             "last_promotions": markdown_table(RECENT_COLUMNS, _rows(store.query(RECENT))),
         },
         data_version=dg.DataVersion(str(version)),
