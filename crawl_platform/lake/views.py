@@ -9,7 +9,7 @@ import duckdb
 from crawl_platform.errors import LakeError
 from crawl_platform.lake.extension import literal
 from crawl_platform.lake.history import require_readable
-from crawl_platform.lake.tables import COMMITS, TABLES, Column, Table
+from crawl_platform.lake.tables import COMMITS, CRAWL_SCHEDULE, F64, I64, TABLES, Column, Table
 
 SUCCESSES = "('ok', 'not_modified')"
 
@@ -18,7 +18,8 @@ SUCCESSES = "('ok', 'not_modified')"
 class View:
     """A derived state: what a row is, and the query.
 
-    `columns_of` names the table whose columns it shows, `reads` all tables that it needs.
+    `columns_of` names the table whose columns it shows, unless it declares its `own`; `reads` all tables that it
+    needs.
     """
 
     name: str
@@ -26,6 +27,13 @@ class View:
     sql: str
     columns_of: str
     reads: tuple[str, ...]
+    own: tuple[Column, ...] = ()
+
+    @property
+    def shows(self) -> Table:
+        """The declaration of its columns."""
+        table = TABLES[self.columns_of]
+        return Table(self.name, self.row, table.writer, self.own, ()) if self.own else table
 
 
 FRONTIER_NOW = View(
@@ -113,8 +121,43 @@ QUALITY_NOW = View(
     ("crawl_quality",),
 )
 
+WINDOW_USE = View(
+    "window_use",
+    "What one group was promised in one schedule window, and what was made of it.",
+    """
+    WITH named AS (SELECT window_id, host, group_id FROM crawl_schedule),
+    made AS (
+        SELECT f.window_id, f.host, coalesce(n.group_id, 0) AS group_id, count(*) AS fetches
+        FROM fetches f
+        LEFT JOIN named n ON n.window_id = f.window_id AND n.host = f.host AND n.group_id = f.group_id
+        WHERE f.window_id IS NOT NULL AND f.kind = 'page' AND f.lane <> 'fastlane' GROUP BY ALL
+    )
+    SELECT s.window_id, s.starts_at, s.ends_at, s.host, s.group_id, s.template,
+        s.fetches AS allotted, s.reserved, s.eligible, coalesce(m.fetches, 0) AS realised,
+        coalesce(m.fetches, 0) / nullif(s.fetches, 0) AS share
+    FROM crawl_schedule s
+    LEFT JOIN made m ON m.window_id = s.window_id AND m.host = s.host AND m.group_id = s.group_id
+    """,
+    "crawl_schedule",
+    ("crawl_schedule", "fetches"),
+    own=(
+        *(
+            column
+            for column in CRAWL_SCHEDULE.columns
+            if column.name in ("window_id", "starts_at", "ends_at", "host", "group_id", "template")
+        ),
+        Column("allotted", I64, "Fetches promised to the group."),
+        Column("reserved", I64, "Of these, reserved for deadlines."),
+        Column("eligible", I64, "Pages of the group that were worth a fetch in the window."),
+        Column("realised", I64, "Fetches made; those of groups that were not named count for the host (0)."),
+        Column("share", F64, "realised / allotted; null where nothing was promised."),
+    ),
+)
+"""`realised` may exceed `allotted`: what a host has left for links yet to be found, any of its groups may use."""
+
 VIEWS: dict[str, View] = {
-    view.name: view for view in (FRONTIER_NOW, LINKS_NOW, PAGES_NOW, HOSTS_NOW, ALLOCATIONS, QUALITY_NOW)
+    view.name: view
+    for view in (FRONTIER_NOW, LINKS_NOW, PAGES_NOW, HOSTS_NOW, ALLOCATIONS, WINDOW_USE, QUALITY_NOW)
 }
 
 ALL_VIEWS = frozenset((*TABLES, *VIEWS))
@@ -172,4 +215,4 @@ def described() -> Iterator[tuple[str, str, Table]]:
     for table in TABLES.values():
         yield table.name, table.row, table
     for view in VIEWS.values():
-        yield view.name, view.row, TABLES[view.columns_of]
+        yield view.name, view.row, view.shows

@@ -150,6 +150,41 @@ def test_allocations_are_those_of_the_last_window(lake: Lake) -> None:
     assert column(lake, "SELECT window_id || host FROM allocations ORDER BY 1") == ["w2a", "w2b"]
 
 
+def test_window_use_sets_what_was_made_beside_what_was_promised(lake: Lake) -> None:
+    table = TABLES["crawl_schedule"]
+    groups = [("a", 1, 10), ("a", 0, 4), ("b", 0, 0)]
+    lake.append(
+        "crawl_schedule",
+        pa.Table.from_pylist(
+            [row(table, window_id="w", starts_at=at(0), host=h, group_id=g, fetches=f) for h, g, f in groups],
+            schema=table.schema,
+        ),
+    )
+    made: list[tuple[str, int | None, str, str]] = [
+        *[("a", 1, "page", "refresh")] * 5,
+        ("a", 1, "page", "fastlane"),
+        ("a", 7, "page", "discovery"),
+        ("a", None, "page", "discovery"),
+        ("a", None, "robots", "robots"),
+    ]
+    fill(
+        lake,
+        "fetches",
+        *({"window_id": "w", "host": h, "group_id": g, "kind": k, "lane": lane} for h, g, k, lane in made),
+        {"window_id": None, "host": "a", "group_id": 1, "kind": "page", "lane": "refresh"},
+    )
+
+    found = lake.query(
+        "SELECT host, group_id, allotted, realised, share FROM window_use ORDER BY host, group_id DESC"
+    )
+
+    assert [tuple(r.values()) for r in found.to_pylist()] == [
+        ("a", 1, 10, 5, 0.5),
+        ("a", 0, 4, 2, 0.5),
+        ("b", 0, 0, 0, None),
+    ]
+
+
 @pytest.mark.parametrize(
     ("sql", "views"),
     [
@@ -190,6 +225,6 @@ def test_a_view_has_the_columns_and_docs_of_its_table(lake: Lake) -> None:
         ).fetchall()
         comments = dict(connection.execute("SELECT view_name, comment FROM duckdb_views()").fetchall())
 
-    for name, table in [*TABLES.items(), *((v.name, TABLES[v.columns_of]) for v in VIEWS.values())]:
+    for name, table in [*TABLES.items(), *((v.name, v.shows) for v in VIEWS.values())]:
         assert [(c, d) for t, c, d in docs if t == name] == [(c.name, c.doc) for c in table.columns]
     assert {name: comments[name] for name in VIEWS} == {name: view.row for name, view in VIEWS.items()}
