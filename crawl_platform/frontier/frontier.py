@@ -285,15 +285,18 @@ class Frontier:
         state = self.hosts.get(host)
         if state is None or state.in_flight:
             return
-        rank = state.next_rank(self.kv)
-        if rank is None:
+        wakes = [rank / 1000] if (rank := state.next_rank(self.kv)) is not None else []
+        window = self.windows.in_force(state.shard, now)
+        if window is not None and state.passed_over:
+            wakes.append(window.ends_at)
+        if not wakes:
             self.agenda.drop(host)
             return
         ready = self.gates.host_ready_at(host)
         if ready == float("inf"):
             return
-        at = max(ready, boot + max(rank / 1000 - now, 0.0))
-        if at > ready and not (state.passed_over or self.windows.spent(state, now)):
+        at = max(ready, boot + max(min(wakes) - now, 0.0))
+        if not (state.passed_over or self.windows.spent(state, now)):
             at = self.revisits.next_look(state, ready, at)
         self.agenda.put(host, at)
 

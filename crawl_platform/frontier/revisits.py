@@ -134,8 +134,12 @@ class Revisits:
         work; before that there may be work to find."""
         if due <= ready:
             return ready
-        wanted = state.look.cursor is not None or self.threshold(state) > self._floor
-        at = min(due, max(ready, state.rest_until)) if wanted else due
+        if state.look.priors != self.priors.version:
+            at = ready
+        elif state.look.cursor is not None or self.threshold(state) > self._floor:
+            at = min(due, max(ready, state.rest_until))
+        else:
+            at = due
         state.idle = max(ready, state.counted), at
         return at
 

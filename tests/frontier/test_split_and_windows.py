@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawl_platform.frontier.windows import Window
 from crawl_platform.frontier.lease import Lease
 from crawl_platform.frontier.records import DISCOVERY, FASTLANE, REFRESH
+from crawl_platform.frontier.windows import Window
 from crawl_platform.settings import Refresh
 from crawl_platform.testing.builders import FrontierRig
 from tests.frontier.scenes import A, B, hand_back, move, url
