@@ -6,12 +6,16 @@ from crawl_platform import __version__
 from crawl_platform.cli.demo import demo
 from crawl_platform.cli.doctor import doctor
 from crawl_platform.cli.explain import explain
+from crawl_platform.cli.export import export
+from crawl_platform.cli.frontier import frontier, shards
+from crawl_platform.cli.page import show_page
 from crawl_platform.cli.run import down, up
 from crawl_platform.cli.size import size
 from crawl_platform.cli.sql import sql_command
 from crawl_platform.cli.status import status, top
 from crawl_platform.cli.steer import exclude, pause, promote, promotions, recrawl, resume, seed
 from crawl_platform.cli.upkeep import upkeep
+from crawl_platform.cli.usage import usage
 from crawl_platform.errors import ConfigurationError, PlatformError
 
 
@@ -20,10 +24,18 @@ class WrongSetting(click.ClickException):
 
 
 class CrawlGroup(click.Group):
-    """Commands in the order of a crawl's life; platform errors become one line and an exit status."""
+    """Commands by what they are for; platform errors become one line and an exit status."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(command.name or "", command.get_short_help_str(limit=120)) for command in commands],
+                    col_max=12,
+                )
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -49,13 +61,15 @@ def main() -> None:
       crawl explain URL                            why (not) crawled yet, and what comes next
 
     \b
-    Shell completion (or zsh_source, fish_source):
+    Completion of commands and options in this shell (zsh, fish: zsh_source, fish_source):
       eval "$(_CRAWL_COMPLETE=bash_source crawl)"
     """
 
 
-for _command in (
-    up, down, status, top, seed, promote, promotions, exclude, recrawl, pause, resume, explain, sql_command,
-    upkeep, size, demo, doctor,
-):  # fmt: skip
+SECTIONS: dict[str, tuple[click.Command, ...]] = {
+    "Run": (up, down, upkeep, demo, doctor, size),
+    "Steer": (seed, promote, exclude, recrawl, pause, resume),
+    "Look": (status, top, explain, show_page, frontier, shards, promotions, sql_command, usage, export),
+}
+for _command in (command for commands in SECTIONS.values() for command in commands):
     main.add_command(_command)

@@ -18,7 +18,7 @@ from crawl_platform.fleet.explain import Sources, explain_url
 @json_option
 @home_option
 def explain(url: str, as_json: bool, home: Path) -> None:
-    """Say everything that is known about URL: its host, robots, place in the queue, fetches, and why."""
+    """Tell all that is known of URL: its host, robots, place in the queue, fetches, and why."""
     crawl = Crawl.at(home)
     sources = Sources(crawl.settings, crawl.lake, crawl.running_fleet, SystemClock().now())
     facts = explain_url(sources, url)

@@ -93,7 +93,7 @@ def _print_report(report: dict[str, Any]) -> None:
 @json_option
 @home_option
 def top(every: float, once: bool, as_json: bool, home: Path) -> None:
-    """Watch the crawl live: cells, rates, outcomes of the last minute, the hosts that are busiest."""
+    """Watch the crawl live: cells, rates, outcomes of the last minute, the busiest hosts."""
     crawl = Crawl.at(home)
     if as_json:
         print_json(

@@ -14,6 +14,8 @@ from crawl_platform.settings import Commit, Fetch, Politeness, Settings
 from crawl_platform.simulation.running import launch
 
 HOST = "manual.test"
+TEXT = "The first page says enough about its subject to be taken for an article, and this is its second clause."
+ONE = f"<title>One</title><main><p>{TEXT}</p></main>"
 
 
 class Command:
@@ -55,7 +57,7 @@ def small_crawl(base: Path, **sections: Any) -> Iterator[tuple[Command, str]]:
     (site / "index.html").write_text(
         "<title>Start</title><a href=one.html>one</a><a href=two.html>two</a><a href=http://elsewhere.test/>far</a>"
     )
-    (site / "one.html").write_text("<title>One</title><p>first page</p>")
+    (site / "one.html").write_text(ONE)
     (site / "two.html").write_text("<title>Two</title><p>second page</p>")
     with launch(["files", f"{HOST}={site}"], base / "web.log", ca_file=base / "ca.pem") as web:
         home = base / "home"

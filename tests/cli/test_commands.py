@@ -29,11 +29,22 @@ def test_help_names_every_command_and_the_first_steps() -> None:
     shown = crawl("--help")
 
     assert shown.exit_code == 0
-    for name in ("up", "down", "status", "top", "seed", "promote", "promotions", "exclude", "recrawl", "explain",
-                 "sql", "size", "demo", "doctor"):  # fmt: skip
+    for name in ("up", "down", "status", "top", "seed", "promote", "promotions", "exclude", "recrawl", "pause",
+                 "resume", "explain", "show", "frontier", "shards", "sql", "usage", "export", "upkeep", "size", "demo",
+                 "doctor"):  # fmt: skip
         assert f"\n  {name} " in shown.output
         assert crawl(name, "--help").exit_code == 0
     assert "crawl up --seeds FILE --contact MAIL " in shown.output
+    assert shown.output.index("\nRun:\n") < shown.output.index("\nSteer:\n") < shown.output.index("\nLook:\n")
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    def completed(words: str, at: int) -> str:
+        environment = {"_CRAWL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(at)}
+        return CliRunner().invoke(main, prog_name="crawl", env=environment).output
+
+    assert completed("crawl fr", 1) == "plain,frontier\n"
+    assert completed("crawl export --si", 2) == "plain,--since\n"
 
 
 def test_up_without_a_contact_refuses_and_says_why(tmp_path: Path) -> None:

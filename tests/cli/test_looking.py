@@ -1,0 +1,155 @@
+"""Commands that look into a crawl: content, queues, shards, usage, export; while it runs and when it is stopped."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from warcio.archiveiterator import ArchiveIterator
+
+from crawl_platform.cli import main
+from crawl_platform.lake.lake import Lake
+from tests.cli.crawling import HOST, ONE, TEXT, Command, small_crawl
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Command, str]]:
+    with small_crawl(tmp_path_factory.mktemp("crawl")) as crawl:
+        yield crawl
+
+
+def run(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, [*arguments, "--home", str(home)])
+
+
+def test_show_prints_facts_and_text_of_the_last_version(running: tuple[Command, str]) -> None:
+    crawl, root = running
+
+    shown = crawl("show", f"{root}one.html").stdout
+    facts = crawl.json("show", f"{root}one.html")
+
+    assert shown.startswith(f"{root}one.html\n  title:    One\n")
+    assert shown.endswith(f"\n\n{TEXT}\n")
+    assert "text/html" in shown
+    assert facts["text"] == TEXT
+    assert facts["fetch"]["status"] == 200
+    assert facts["versions"] == 1
+
+
+def test_show_gives_the_body_as_the_site_meant_it(running: tuple[Command, str], tmp_path: Path) -> None:
+    crawl, root = running
+    file = tmp_path / "one.html"
+
+    printed = crawl.raw("show", f"{root}one.html", "--body").stdout
+    crawl("show", f"{root}one.html", "--output", str(file))
+
+    assert printed == ONE.encode()
+    assert file.read_bytes() == printed
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_show_lists_versions_and_refuses_unknown_ones(running: tuple[Command, str]) -> None:
+    crawl, root = running
+
+    versions = crawl.json("show", root, "--versions")
+
+    assert [version["title"] for version in versions] == ["Start"]
+    assert crawl.json("show", root, "--version", versions[0]["fetch_id"])["title"] == "Start"
+    unknown = crawl("show", root, "--version", "nothing")
+    assert unknown.returncode == 2
+    assert "--versions` lists them" in unknown.stderr
+    missing = crawl("show", f"{root}none.html")
+    assert missing.returncode == 2
+    assert "no version of" in missing.stderr
+
+
+def test_frontier_shows_hosts_and_the_next_urls_of_one(running: tuple[Command, str]) -> None:
+    crawl, root = running
+
+    queues = crawl.json("frontier")
+    detail = crawl.json("frontier", HOST)
+
+    assert [(queue["host"], queue["cell"], queue["known"]) for queue in queues] == [(HOST, "cell-0", 3)]
+    assert sum(queues[0]["lanes"].values()) == queues[0]["queued"] == 3
+    assert detail["states"]["fetched"] == 3
+    assert {entry["url"] for entry in detail["next"]["refresh"]} == {
+        root,
+        f"{root}one.html",
+        f"{root}two.html",
+    }
+    assert f"{HOST}: 3 fetched" in crawl("frontier", HOST).stdout
+    assert "1 seed host, 3 URLs known, 3 in a queue" in crawl("frontier").stdout
+    assert crawl("frontier", "elsewhere.test").returncode == 2
+
+
+def test_shards_say_who_owns_what(running: tuple[Command, str]) -> None:
+    crawl, _ = running
+
+    told = crawl.json("shards")
+
+    cell = told["cells"][0]
+    assert (cell["cell"], cell["shards"], cell["hosts"], cell["known"]) == ("cell-0", 64, 1, 3)
+    assert cell["heartbeat_age"] < 60
+    assert [(s["cell"], s["known"]) for s in told["shards"] if s["hosts"]] == [("cell-0", 3)]
+    assert "cell-0" in crawl("shards").stdout
+
+
+def test_usage_tells_bytes_seconds_cpu_and_disk(running: tuple[Command, str]) -> None:
+    crawl, _ = running
+    crawl.until(60, "SELECT 1 FROM fleet_stats WHERE cpu_seconds > 0")
+
+    used = crawl.json("usage")
+
+    fetched = crawl.json("sql", "SELECT count(*) AS n, sum(wire_bytes) AS bytes FROM fetches")[0]
+    days = used["by_day"]
+    assert sum(day["fetches"] for day in days) == fetched["n"]
+    assert sum(day["wire_bytes"] for day in days) == int(fetched["bytes"])
+    assert max(day.get("cpu_seconds", 0) for day in days) > 0
+    assert used["by_host"][0]["host"] == HOST
+    disk = {entry["name"]: entry for entry in used["disk"]}
+    assert disk["pages"]["rows"] == 3
+    assert 0 < disk["pages"]["current_bytes"] < disk["pages"]["all_bytes"]
+    assert disk["cells/"]["all_bytes"] > 0
+    assert "over the wire" in crawl("usage").stdout
+    assert crawl.json("usage", "--host", "nowhere.test")["by_day"] == []
+
+
+def test_export_gives_other_tools_the_pages(running: tuple[Command, str], tmp_path: Path) -> None:
+    crawl, root = running
+    file = tmp_path / "pages.warc.gz"
+
+    done = crawl.json("export", str(file), "--host", HOST)
+
+    with file.open("rb") as archive:
+        found = {
+            record.rec_headers.get_header("WARC-Target-URI"): record.content_stream().read()
+            for record in ArchiveIterator(archive, check_digests="raise")
+            if record.rec_type == "resource"
+        }
+    assert done["pages"] == 3
+    assert found[f"{root}one.html"] == ONE.encode()
+    again = crawl("export", str(file))
+    assert again.returncode == 2
+    assert "--force" in again.stderr
+
+
+def test_every_reading_command_takes_json_and_says_so(running: tuple[Command, str]) -> None:
+    crawl, root = running
+
+    for command in ("status", "top", "seed", "promotions", "frontier", "shards", "usage"):
+        json.loads(crawl(command, "--json").stdout)
+    for command in ("explain", "show"):
+        json.loads(crawl(command, root, "--json").stdout)
+
+
+def test_a_stopped_crawl_still_tells_what_it_holds(tmp_path: Path) -> None:
+    Lake(tmp_path / "lake").create(4)
+
+    assert run(tmp_path, "frontier").output.startswith("0 seed hosts, 0 URLs known")
+    assert json.loads(run(tmp_path, "frontier", "--json").output) == []
+    shards = run(tmp_path, "shards")
+    assert "no fleet is running" in shards.output
+    assert shards.exit_code == 0
+    assert "nothing was fetched" in run(tmp_path, "usage").output
+    assert run(tmp_path, "show", "http://a.test/").exit_code == 2
