@@ -144,8 +144,8 @@ STATE_COLOURS = {
     "excluded": "#c53030",
 }
 CENTRE_COLOUR = "#dd6b20"
-MAP_SIZE = (7.2, 5.2)
-LONGEST_NAME = 24
+MAP_SIZE = (8.0, 5.2)
+LONGEST_NAME = 21
 
 
 def network(title: str, around: Neighbourhood, states: Mapping[str, str]) -> dg.MarkdownMetadataValue:
@@ -154,7 +154,7 @@ def network(title: str, around: Neighbourhood, states: Mapping[str, str]) -> dg.
     figure.set_size_inches(MAP_SIZE)
     axes.set_position((0.01, 0.06, 0.98, 0.86))
     axes.set_axis_off()
-    axes.set_xlim(-4.1, 4.1)
+    axes.set_xlim(-4.35, 4.35)
     axes.set_ylim(-2.35, 2.35)
     for src, dst in around.links:
         _arrow(axes, around.places[src], around.places[dst], dst == around.centre)
@@ -192,7 +192,7 @@ def _arrow(axes: "Axes", src: tuple[float, float], dst: tuple[float, float], sup
 
 def _name(axes: "Axes", host: str, x: float, y: float, ring: int) -> None:
     """Outside the ring, away from its middle, on a ground that keeps it readable over lines."""
-    shown = host if len(host) <= LONGEST_NAME else host[: LONGEST_NAME - 1] + "…"
+    shown = host if len(host) <= LONGEST_NAME else f"{host[: LONGEST_NAME - 9]}…{host[-8:]}"
     side = "center" if abs(x) < 0.25 else "left" if x > 0 else "right"
     shift = (
         (0.0, -0.24)

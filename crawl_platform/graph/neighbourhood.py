@@ -18,7 +18,7 @@ MOST_RELATIVES = 6
 MOST_NEIGHBOURS = 10
 """With the host itself 27 names at most: more can't be read."""
 SEED = 20_071
-RINGS = ((0.0, 0.0), (1.55, 1.0), (2.75, 1.95))
+RINGS = ((0.0, 0.0), (1.25, 1.05), (2.8, 1.95))
 """Half widths and heights: names are wide."""
 
 

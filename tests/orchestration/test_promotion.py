@@ -421,3 +421,35 @@ def test_decision_ids_depend_on_subject_inputs_and_kind():
 
     assert len(ids) == 4
     assert decision_id("a.test", {"x": 1, "y": 2}) == decision_id("a.test", {"y": 2, "x": 1})
+
+
+def neighbourhoods(result) -> str:
+    (event,) = result.asset_materializations_for_node("promotions")
+    return event.metadata["neighbourhoods"].md_str
+
+
+def test_each_promoted_host_is_shown_in_its_neighbourhood(harness, crawl, lake):
+    small_web(crawl)
+
+    shown = neighbourhoods(harness.decide())
+
+    assert sorted(shown.split("\n\n")) == sorted(f"{host} and the hosts around it" for host in promoted(lake))
+
+
+def test_neighbourhoods_beyond_the_most_are_named_and_held_hosts_have_none(harness, crawl, monkeypatch):
+    monkeypatch.setattr("assets.promotion_pictures.MOST_PICTURES", 2)
+    small_web(crawl)
+
+    *pictures, rest = neighbourhoods(harness.decide()).split("\n\n")
+
+    assert len(pictures) == 2
+    assert rest.startswith("Not drawn: ")
+    assert rest.count("honest-") == 3
+    assert "bait.test" not in rest
+
+
+def test_without_promotions_there_is_no_neighbourhood(harness, crawl):
+    crawl.host("alone.test")
+    crawl.commit()
+
+    assert neighbourhoods(harness.decide()) == "*none this time*"
