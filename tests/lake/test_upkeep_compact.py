@@ -1,5 +1,6 @@
 """Compaction: fewer files, the same rows, and never twice."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from crawl_platform.lake import delta
 from crawl_platform.lake.delta import log_entry
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.statistics import file_statistics, merge_statistics
-from crawl_platform.lake.tables import TABLES
+from crawl_platform.lake.tables import TABLES, Column
 from crawl_platform.lake.upkeep import rewrite
 from crawl_platform.lake.upkeep.report import WRITTEN, Budget
 from tests.lake.aging import AgingLake, actions, clock_days_ago
@@ -153,6 +154,26 @@ def test_files_stop_at_the_target_and_are_not_taken_again(
 
     assert 1 < files < 12
     assert "fetches" not in actions(again, "compact")
+
+
+def test_files_from_before_a_column_was_added_get_it_without_values(
+    aging: AgingLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aging.busy_day(rounds=6)
+    table = TABLES["hosts"]
+    for n in range(5):
+        commit(aging.lake, "hosts", rows("hosts", 1, first=n, date=day(-600)), n + 1, app="before/bulk")
+    added = dataclasses.replace(table, columns=(*table.columns, Column("owner", pa.string(), "Who runs it.")))
+    monkeypatch.setitem(TABLES, "hosts", added)
+    aging.lake.create(64)
+    for n in range(5):
+        commit(aging.lake, "hosts", rows("hosts", 1, first=10 + n, date=day(-600)), n + 1, app="after/bulk")
+
+    aging.upkeep(tables=("hosts",))
+
+    assert aging.live("hosts") == 1
+    owners = aging.lake.delta("hosts").to_pyarrow_table().sort_by("happened_at")["owner"].to_pylist()
+    assert owners == [None] * 5 + [f"owner-{n}" for n in range(10, 15)]
 
 
 # one call does a bounded amount of work
