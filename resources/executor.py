@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import yaml
+import yaml  # type: ignore[import-untyped]
 from dagster._config import process_config
-from dagster_k8s import k8s_job_executor
 
 from crawl_platform.errors import ConfigurationError
 
@@ -25,15 +24,17 @@ def executor_of(file: str | None) -> dg.ExecutorDefinition:
     """
     if not file:
         return dg.in_process_executor
-    return k8s_job_executor.configured(_checked(Path(file)), name="k8s_job")
+    from dagster_k8s import k8s_job_executor  # two seconds of imports, needed here only
+
+    return k8s_job_executor.configured(_checked(Path(file), k8s_job_executor), name="k8s_job")
 
 
-def _checked(path: Path) -> dict[str, Any]:
+def _checked(path: Path, executor: dg.ExecutorDefinition) -> dict[str, Any]:
     try:
         config = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{EXECUTOR_VARIABLE}: {path} can't be read: {error}") from error
-    outcome = process_config(k8s_job_executor.config_schema.config_type, config)
+    outcome = process_config(executor.config_schema.config_type, config)
     if not outcome.success:
         errors = "; ".join(error.message for error in outcome.errors or [])
         raise ConfigurationError(f"{EXECUTOR_VARIABLE}: {path} is not an executor's configuration: {errors}")

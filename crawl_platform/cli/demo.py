@@ -14,19 +14,13 @@ import click
 from crawl_platform import settings as settings_module
 from crawl_platform.cli.crawl import DEMO_HOME, Crawl
 from crawl_platform.cli.demo_show import Show
-from crawl_platform.cli.run import (
-    Interrupts,
-    companions,
-    require_free,
-    start_supervisor,
-    stop_supervisor,
-    wait_until_running,
-)
+from crawl_platform.cli.run import Interrupts, companions, require_free
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.supervisor import is_running
 from crawl_platform.settings import Commit, Fetch, Identity, Orchestration, Politeness, Refresh, Settings
 from crawl_platform.simulation.running import Ready, launch
 from crawl_platform.simulation.verdict import read_log
+from resources.local_fleet import start_supervisor, stop_supervisor, wait_until_running
 
 MARKER = "this-is-a-demo"
 DELAY = 1.0

@@ -1,12 +1,10 @@
 """`crawl up` and `crawl down`: start and stop a fleet, with Dagster beside it."""
 
-import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -17,13 +15,17 @@ from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import count_text
 from crawl_platform.errors import ConfigurationError, PlatformError
-from crawl_platform.fleet.natsserver import die_with_parent
-from crawl_platform.fleet.supervisor import Companion, FleetStatus, is_running, read_status
+from crawl_platform.fleet.supervisor import Companion, is_running
 from crawl_platform.settings import Settings
 from resources.instance import dagster_command
+from resources.local_fleet import (
+    last_line,
+    start_supervisor,
+    stop_fleet,
+    stop_supervisor,
+    wait_until_running,
+)
 
-START_PATIENCE = 30.0
-STOP_PATIENCE = 15.0
 PROGRESS_EVERY = 5.0
 
 
@@ -87,16 +89,9 @@ def up(
 @home_option
 def down(home: Path) -> None:
     """Stop the fleet: requests in flight land, everything is committed, nothing is lost."""
-    status = read_status(home)
-    if status is None or not is_running(home):
+    if not stop_fleet(home):
         click.echo(f"no fleet is running at {home}")
         return
-    os.kill(status.pid, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_PATIENCE
-    while is_running(home):
-        if time.monotonic() > deadline:
-            raise PlatformError(f"the fleet (pid {status.pid}) has not stopped within {STOP_PATIENCE:.0f} s")
-        time.sleep(0.1)
     click.echo("stopped")
 
 
@@ -176,51 +171,6 @@ class Interrupts:
             raise KeyboardInterrupt
 
 
-def start_supervisor(
-    settings: Settings, beside: Iterable[Companion], *, outlives_us: bool = False
-) -> subprocess.Popen[bytes]:
-    """The supervisor in a session of its own: Ctrl-C reaches us, and we stop it in order.
-
-    Unless it `outlives_us` it also stops when we are killed.
-    """
-    command = [sys.executable, "-m", "crawl_platform.fleet", "supervisor", "--home", str(settings.root)]
-    for companion in beside:
-        command += ["--companion", msgspec.json.encode(companion).decode()]
-    logs = settings.root / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
-    with (logs / "supervisor.out").open("wb") as output:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=None if outlives_us else die_with_parent,
-        )
-
-
-def wait_until_running(settings: Settings, process: subprocess.Popen[bytes]) -> FleetStatus:
-    """Wait for the fleet's first sign of life. Raises `PlatformError` with the log's last line if it ends."""
-    deadline = time.monotonic() + START_PATIENCE
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise PlatformError(
-                f"the fleet did not start: {_last_line(settings.root / 'logs' / 'supervisor.log')}"
-            )
-        status = read_status(settings.root)
-        if status is not None and status.pid == process.pid and status.state == "running":
-            return status
-        time.sleep(0.05)
-    raise PlatformError(
-        f"the fleet did not start within {START_PATIENCE:.0f} s: see {settings.root / 'logs'}"
-    )
-
-
-def _last_line(path: Path) -> str:
-    lines = path.read_text().splitlines() if path.exists() else []
-    return lines[-1] if lines else f"{path} is empty"
-
-
 def _say_running(settings: Settings, dagster: bool) -> None:
     home = settings.root
     click.echo(f"the crawl runs at {home}")
@@ -243,7 +193,7 @@ def follow(settings: Settings, process: subprocess.Popen[bytes], interrupts: Int
             if line != said:
                 click.echo(line)
             said = line
-        raise PlatformError(f"the fleet has ended: {_last_line(settings.root / 'logs' / 'supervisor.log')}")
+        raise PlatformError(f"the fleet has ended: {last_line(settings.root / 'logs' / 'supervisor.log')}")
     except KeyboardInterrupt:
         click.echo("stopping …")
         stop_supervisor(process)
@@ -268,13 +218,3 @@ def _figures(settings: Settings) -> str:
         f"{total['pages']:,.0f} pages, {total['errors']:,.0f} errors since start, {total['rate']:.1f} fetches/s, "
         f"{total['known_urls']:,.0f} URLs known"
     )
-
-
-def stop_supervisor(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM and wait; SIGKILL (its children follow it) only if it does not listen."""
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(STOP_PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -170,8 +170,7 @@ container_config:
     {{- include "crawl.containerSecurity" . | nindent 4 }}
   volume_mounts:
     {{- include "crawl.homeMounts" . | nindent 4 }}
-    - {name: dagster-home, mountPath: /dagster}
-    - {name: dagster, mountPath: /etc/dagster, readOnly: true}
+    {{- include "crawl.dagsterMounts" . | nindent 4 }}
 pod_spec_config:
   {{- include "crawl.podSpec" . | nindent 2 }}
   {{- with .Values.dagster.runs.nodeSelector }}
