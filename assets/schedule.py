@@ -1,10 +1,11 @@
-"""Group `schedule`: how the next window's capacity is shared among hosts.
+"""Group `schedule`: how the next window's capacity is shared among hosts and their URL groups.
 
-First what deadlines need, then the rest by marginal value per fetch within politeness and available work
-(`crawl_platform/scheduling/allocation.py`). One window is planned once: a repeated run publishes it again
-as it was. Per-group allocation and learning come on top of this.
+What there is to do is read in `assets/schedule_work.py`, shared out in `assets/schedule_plan.py`; here it is
+decided, written, published and shown. One window is planned once: a repeated run publishes it again as it was,
+together with the group priors that it was planned with.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -13,90 +14,70 @@ import dagster as dg
 import msgspec
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from assets.plots import bars
 from assets.promotion_decision import decision_id
+from assets.schedule_plan import Plan, plan_window, rows_of
+from assets.schedule_work import INPUTS, work_of
 from crawl_platform.clock import Clock, as_datetime
-from crawl_platform.fleet.messages import ScheduleWindow
+from crawl_platform.fleet.messages import GroupPriors, ScheduleWindow
+from crawl_platform.frontier.posterior import prior_of
 from crawl_platform.lake.lake import Lake
-from crawl_platform.lake.tables import CRAWL_SCHEDULE, DECISIONS
-from crawl_platform.scheduling.allocation import allocate, marginal, shortfall
-from crawl_platform.settings import Settings
+from crawl_platform.lake.tables import DECISIONS
+from crawl_platform.scheduling.group_prior import pooled
+from crawl_platform.settings import Refresh, Settings
 from resources.fleet import FleetResource
-from resources.lake import LakeResource, Reading, version_metadata
+from resources.lake import LakeResource, version_metadata
 
 GROUP = "schedule"
 OWNERS = ["team:crawl"]
-INPUTS = ("hosts", "fetches", "fleet_stats", "frontier", "host_ranks")
 SHOWN_HOSTS = 20
-HEADROOM = 0.9
-"""Share of the measured capacity that is planned: the rest is for the fast lanes and for surprises."""
-EQUAL_SHARE = 0.5
-"""A host's value is half its share of trust and half an equal share, so that no seed host starves."""
+SHOWN_PROMISES = 5
+FULL = 1.0 + 1e-9
 
-HOSTS = """
-WITH page AS (
-    SELECT host, url, max(started_at) FILTER (outcome IN ('ok', 'not_modified')) AS last_success
-    FROM fetches WHERE kind = 'page' GROUP BY host, url
-), done AS (
-    SELECT host, count(*) AS tried,
-        count(*) FILTER (date_diff('second', last_success, $now) >= $interval_min) AS due,
-        count(*) FILTER (date_diff('second', last_success, $now) >= $interval_max) AS overdue
-    FROM page GROUP BY host
-), speed AS (
-    SELECT host, avg(duration_ms) / 1000 AS seconds FROM fetches
-    WHERE duration_ms IS NOT NULL AND started_at > $now - INTERVAL 1 DAY GROUP BY host
-), waiting AS (SELECT host, count(*) AS queued FROM frontier_now WHERE state = 'queued' GROUP BY host)
-SELECT h.host,
-    greatest(coalesce(h.known_urls, 0) - coalesce(d.tried, 0), coalesce(w.queued, 0), 1)::DOUBLE AS backlog,
-    coalesce(d.due, 0)::DOUBLE AS due, coalesce(d.overdue, 0)::BIGINT AS overdue,
-    coalesce(h.delay, $delay) + coalesce(s.seconds, 0) AS seconds_per_fetch,
-    coalesce(r.trust, 0) AS trust
-FROM hosts_now h
-LEFT JOIN done d ON d.host = h.host LEFT JOIN speed s ON s.host = h.host
-LEFT JOIN waiting w ON w.host = h.host LEFT JOIN host_ranks r ON r.host = h.host
-WHERE h.state = 'seed' ORDER BY h.host
-"""
-
-CELLS = """
-SELECT cell, arg_max(slots, reported_at) AS slots,
-    sum(cpu_seconds) / nullif(sum(fetches), 0) AS cpu_per_fetch,
-    avg(latency_p50_ms) / 1000 AS latency
-FROM fleet_stats WHERE reported_at > $now - INTERVAL 1 HOUR GROUP BY cell
-"""
-
-DECIDED_ROWS = "SELECT * FROM crawl_schedule WHERE window_id = ? ORDER BY host"
+DECIDED_ROWS = "SELECT * FROM crawl_schedule WHERE window_id = ? ORDER BY host, group_id"
 DECIDED_WITH = """
 SELECT evidence FROM decisions WHERE kind = 'schedule' AND subject = ? ORDER BY decided_at, decision_id LIMIT 1
 """
+PRIORS = """
+SELECT r.host, r.group_id, r.pages, coalesce(c.prior_a, r.prior_a) AS a, coalesce(c.prior_b, r.prior_b) AS b
+FROM change_rates r LEFT JOIN cold_priors c ON c.host = r.host AND c.group_id = r.group_id
+ORDER BY r.host, r.group_id
+"""
+LAST_USE = """
+SELECT host, sum(allotted)::BIGINT AS allotted, sum(realised)::BIGINT AS realised FROM window_use
+WHERE window_id = (SELECT max(window_id) FROM crawl_schedule WHERE ends_at <= ?)
+GROUP BY host ORDER BY allotted DESC, host
+"""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A window's allocation; arrays have one value per host."""
+class Evidence(msgspec.Struct, frozen=True):
+    """What a window was decided with: the row of `decisions` keeps it as JSON."""
 
-    hosts: list[str]
-    given: NDArray[np.int64]
-    reserved: NDArray[np.int64]
-    missing: NDArray[np.int64]
-    most: NDArray[np.int64]
-    wanted: NDArray[np.float64]
-    score: NDArray[np.float64]
-    budget: int
+    budget: int = 0
+    allotted: int = 0
+    reserved: int = 0
+    by_chance: int = 0
+    overdue_without_room: int = 0
+    broken_promises: tuple[str, ...] = ()
+    hosts: int = 0
+    groups: int = 0
 
 
 @dataclass(frozen=True)
 class InForce:
-    """A decided window, its rows in `crawl_schedule`, and how many overdue pages found no room in it."""
+    """A decided window, its rows in `crawl_schedule`, and what it was decided with."""
 
     window: ScheduleWindow
     rows: pa.Table
-    unmet: int
+    evidence: Evidence
 
 
 @dg.asset(
-    deps=["fleet_stats", "hosts", "fetches", "frontier", "host_ranks"],
+    deps=[
+        *("fleet_stats", "hosts", "fetches", "links", "frontier"),
+        *("host_ranks", "change_rates", "value_model", "near_duplicates"),
+    ],
     group_name=GROUP,
     owners=OWNERS,
     kinds={"delta", "python"},
@@ -107,7 +88,7 @@ class InForce:
         dg.AssetCheckSpec(
             "within_capacity",
             asset="crawl_schedule",
-            description="The window's fetches fit the fleet's capacity, and no host gets more than politeness allows.",
+            description="The window fits the fleet's capacity, and no host gets more than politeness allows.",
         ),
         dg.AssetCheckSpec(
             "deadlines_fit",
@@ -123,27 +104,31 @@ def crawl_schedule(
     crawl_settings: dg.ResourceParam[Settings],
     clock: dg.ResourceParam[Clock],
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]
-    """One row: a host's allotment of fetches in one window. The cells act on the window in force."""
+    """One row: a URL group's allotment of fetches in one window; group 0 is the host as a whole. The cells act on
+    the window in force."""
     store = lake.open()
     decided = in_force(lake, window_at(clock.now(), crawl_settings.orchestration.window_seconds))
     inputs = store.inputs_of("crawl_schedule")
     if not decided.rows.num_rows:
         with lake.read(*INPUTS) as reading:
-            plan = plan_window(reading, crawl_settings, decided.window)
+            plan = plan_window(work_of(reading, crawl_settings, decided.window), decided.window.window_id)
         inputs = reading.inputs
         _write(store, plan, decided.window, inputs, context.run.run_id)
         decided = in_force(lake, decided.window)
-    revision = fleet.client().schedule(decided.window)
+    client = fleet.client()
+    client.priors(priors_in_force(lake, inputs, crawl_settings.refresh))
+    revision = client.schedule(decided.window)
     version = store.version("crawl_schedule")
     return dg.MaterializeResult(
         metadata={
             **version_metadata(store, "crawl_schedule", version, inputs),
             "window": decided.window.window_id,
             "revision": revision,
-            **_summary(decided.rows, decided.window.budget),
+            **_summary(decided),
+            **_last_use(lake, decided.window),
         },
         data_version=dg.DataVersion(str(version)),
-        check_results=[_within_capacity(decided.rows, decided.window.budget), _deadlines_fit(decided.unmet)],
+        check_results=[_within_capacity(decided), _deadlines_fit(decided.evidence)],
     )
 
 
@@ -158,122 +143,85 @@ def in_force(lake: LakeResource, window: ScheduleWindow) -> InForce:
     with lake.read(also=("crawl_schedule", "decisions")) as reading:
         rows = reading.table(DECIDED_ROWS, [window.window_id])
         found = reading.connection.execute(DECIDED_WITH, [window.window_id]).fetchone()
-    evidence = msgspec.json.decode(found[0], type=dict[str, int]) if found else {}
-    given = dict(zip(rows["host"].to_pylist(), rows["fetches"].to_pylist(), strict=True))
-    decided = msgspec.structs.replace(window, budget=evidence.get("budget", 0), allocations=given)
-    return InForce(decided, rows, evidence.get("overdue_without_room", 0))
+    evidence = msgspec.json.decode(found[0], type=Evidence) if found else Evidence()
+    allocations, groups = directive(rows)
+    told = msgspec.structs.replace(window, budget=evidence.budget, allocations=allocations, groups=groups)
+    return InForce(told, rows, evidence)
+
+
+def directive(rows: pa.Table) -> tuple[dict[str, int], dict[str, dict[int, int]]]:
+    """What cells are told: fetches by host, and by host and group.
+
+    What a host has left for links yet to be found, any of its groups may use: such links belong to known groups
+    as often as not. Groups that sleep are not named, and share what their host has when they wake.
+    """
+    columns = (rows[name].to_pylist() for name in ("host", "group_id", "fetches", "eligible"))
+    found = list(zip(*columns, strict=True))
+    spare = {host: max(given - eligible, 0) for host, group, given, eligible in found if group == 0}
+    allocations: dict[str, int] = {}
+    groups: dict[str, dict[int, int]] = {}
+    for host, group, given, _ in found:
+        allocations[host] = allocations.get(host, 0) + given
+        if group:
+            groups.setdefault(host, {})[group] = given + spare.get(host, 0)
+    return allocations, groups
+
+
+def priors_in_force(lake: LakeResource, inputs: Mapping[str, int], refresh: Refresh) -> GroupPriors:
+    """The priors of all groups, of each host and of all together, at the versions that a window stands on."""
+    at = {name: inputs[name] for name in ("change_rates", "cold_priors") if name in inputs}
+    with lake.read("change_rates", "cold_priors", at=at) as reading:
+        rows = reading.rows(PRIORS)
+    if not rows:
+        unknown = prior_of(refresh.prior_shape, refresh.prior_rate)
+        return GroupPriors((unknown.a, unknown.b), {}, {})
+    by_host: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_host.setdefault(row["host"], []).append(row)
+    return GroupPriors(
+        _pool(rows),
+        {host: _pool(groups) for host, groups in by_host.items()},
+        {host: {g["group_id"]: (g["a"], g["b"]) for g in groups} for host, groups in by_host.items()},
+    )
+
+
+def _pool(rows: list[dict[str, Any]]) -> tuple[float, float]:
+    a, b, pages = (np.array([row[name] for row in rows], np.float64) for name in ("a", "b", "pages"))
+    shape, rate = pooled(a, b, np.maximum(pages, 1.0))
+    return shape, rate
 
 
 def _write(store: Lake, plan: Plan, window: ScheduleWindow, inputs: dict[str, int], run_id: str) -> None:
     """The decision first: a window never stands without the budget that it was decided with."""
-    if not plan.hosts:
+    if not plan.work.hosts:
         return
-    store.append("decisions", _decision_row(plan, window, inputs, run_id), inputs)
-    store.append("crawl_schedule", _schedule_rows(plan, window, inputs), inputs)
+    rows = rows_of(plan, window, inputs)
+    store.append("decisions", _decision_row(plan, rows.num_rows, window, inputs, run_id), inputs)
+    store.append("crawl_schedule", rows, inputs)
 
 
-def plan_window(reading: Reading, settings: Settings, window: ScheduleWindow) -> Plan:
-    """Allocate the window's capacity among all seed hosts."""
-    seconds = window.ends_at - window.starts_at
-    parameters = {
-        "now": as_datetime(window.starts_at),
-        "interval_min": settings.refresh.interval_min,
-        "interval_max": settings.refresh.interval_max,
-        "delay": settings.politeness.host_delay,
-    }
-    columns = reading.connection.execute(HOSTS, parameters).fetchnumpy()
-    hosts = [str(host) for host in columns["host"]]
-    wanted = np.asarray(columns["backlog"] + columns["due"], np.float64)
-    most = np.floor(seconds / np.asarray(columns["seconds_per_fetch"], np.float64)).astype(np.int64)
-    overdue = np.asarray(columns["overdue"], np.int64)
-    budget = capacity(reading, settings, window.starts_at, seconds)
-    value, cost = _values(np.asarray(columns["trust"], np.float64)), np.ones(len(hosts))
-    given = allocate(wanted, most, cost, value, budget, overdue)
-    given = allocate(most, most, cost, value, budget, given)  # what is left waits for links yet to be found
-    return Plan(
-        hosts,
-        given,
-        np.minimum(overdue, given),
-        shortfall(overdue, given),
-        most,
-        wanted,
-        marginal(given, wanted, value, cost),
-        budget,
+def _decision_row(
+    plan: Plan, groups: int, window: ScheduleWindow, inputs: dict[str, int], run_id: str
+) -> pa.Table:
+    start = as_datetime(window.starts_at)
+    evidence = Evidence(
+        budget=plan.work.budget,
+        allotted=int(plan.given.sum()),
+        reserved=int(plan.reserved.sum()),
+        by_chance=int(plan.drawn.sum()),
+        overdue_without_room=int(plan.missing.sum()),
+        broken_promises=tuple(plan.unmet),
+        hosts=len(plan.work.hosts),
+        groups=groups,
     )
-
-
-def _values(trust: NDArray[np.float64]) -> NDArray[np.float64]:
-    if not len(trust):
-        return trust
-    share = trust / trust.sum() if trust.sum() > 0 else np.full(len(trust), 1.0 / len(trust))
-    value: NDArray[np.float64] = (1 - EQUAL_SHARE) * share + EQUAL_SHARE / len(trust)
-    return value
-
-
-def capacity(reading: Reading, settings: Settings, now: float, seconds: float) -> int:
-    """Fetches that all cells together can make in `seconds`: each is bound by its slots (slots/latency, Little's
-    law) or by its core (1/CPU seconds per fetch). Before the first report the slots alone, at one second each."""
-    cells = reading.connection.execute(CELLS, {"now": as_datetime(now)}).fetchall()
-    if not cells:
-        return int(HEADROOM * settings.fleet.cells * settings.fetch.slots * seconds)
-    rate = 0.0
-    for _, slots, cpu_per_fetch, latency in cells:
-        by_slots = slots / max(latency or 1.0, 1e-3)
-        by_core = 1.0 / cpu_per_fetch if cpu_per_fetch else by_slots
-        rate += min(by_slots, by_core)
-    return int(HEADROOM * rate * seconds)
-
-
-def _reasons(plan: Plan) -> list[str]:
-    return [
-        f"{given} of {wanted:.0f} wanted"
-        + (f", {reserved} of them overdue" if reserved else "")
-        + ("; politeness allows no more" if given == most < wanted else "")
-        + (f"; {missing} overdue pages don't fit" if missing else "")
-        for given, wanted, reserved, most, missing in zip(
-            plan.given, plan.wanted, plan.reserved, plan.most, plan.missing, strict=True
-        )
-    ]
-
-
-def _schedule_rows(plan: Plan, window: ScheduleWindow, inputs: dict[str, int]) -> pa.Table:
-    start = as_datetime(window.starts_at)
-    n = len(plan.hosts)
-    columns = {
-        "window_id": [window.window_id] * n,
-        "starts_at": [start] * n,
-        "ends_at": [as_datetime(window.ends_at)] * n,
-        "host": plan.hosts,
-        "group_id": [0] * n,
-        "fetches": plan.given,
-        "reserved": plan.reserved,
-        "most": plan.most,
-        "score": plan.score,
-        "propensity": [1.0] * n,
-        "reason": _reasons(plan),
-        "input_versions": [list(inputs.items())] * n,
-        "date": [start.date()] * n,
-    }
-    return pa.table(columns, schema=CRAWL_SCHEDULE.schema)
-
-
-def _decision_row(plan: Plan, window: ScheduleWindow, inputs: dict[str, int], run_id: str) -> pa.Table:
-    start = as_datetime(window.starts_at)
-    evidence = {
-        "budget": plan.budget,
-        "allotted": int(plan.given.sum()),
-        "reserved": int(plan.reserved.sum()),
-        "overdue_without_room": int(plan.missing.sum()),
-        "hosts": len(plan.hosts),
-    }
     row = {
         "decision_id": decision_id(window.window_id, inputs, "schedule"),
         "decided_at": start,
         "kind": "schedule",
         "subject": window.window_id,
         "verdict": "allocated",
-        "reason": f"{evidence['allotted']} of {plan.budget} fetches allotted to {len(plan.hosts)} hosts",
-        "propensity": 1.0,
+        "reason": f"{evidence.allotted} of {evidence.budget} fetches allotted to {evidence.hosts} hosts",
+        "propensity": float(np.prod(plan.propensity)),
         "evidence": msgspec.json.encode(evidence, order="sorted").decode(),
         "input_versions": list(inputs.items()),
         "decided_by": "crawl_schedule",
@@ -283,36 +231,70 @@ def _decision_row(plan: Plan, window: ScheduleWindow, inputs: dict[str, int], ru
     return pa.Table.from_pylist([row], schema=DECISIONS.schema)
 
 
-def _summary(rows: pa.Table, budget: int) -> dict[str, Any]:
-    top = rows.sort_by([("fetches", "descending"), ("host", "ascending")]).slice(0, SHOWN_HOSTS)
-    reserved, given = top["reserved"].to_numpy(), top["fetches"].to_numpy()
+def _summary(decided: InForce) -> dict[str, Any]:
+    rows, evidence = decided.rows, decided.evidence
+    hosts = rows.group_by("host").aggregate([("fetches", "sum"), ("reserved", "sum")])
+    top = hosts.sort_by([("fetches_sum", "descending"), ("host", "ascending")]).slice(0, SHOWN_HOSTS)
+    reserved, given = top["reserved_sum"].to_numpy(), top["fetches_sum"].to_numpy()
     parts = {"reserved": reserved, "by value": given - reserved}
     return {
-        "budget_fetches": budget,
+        "budget_fetches": evidence.budget,
         "allotted_fetches": int(rows["fetches"].to_numpy().sum()),
         "reserved_fetches": int(rows["reserved"].to_numpy().sum()),
-        "hosts": rows.num_rows,
+        "fetches_by_chance": evidence.by_chance,
+        "hosts": hosts.num_rows,
+        "groups": int(np.sum(rows["group_id"].to_numpy() > 0)),
         "allocation": bars("Fetches allotted in this window", "fetches", top["host"].to_pylist(), parts),
     }
 
 
-def _within_capacity(rows: pa.Table, budget: int) -> dg.AssetCheckResult:
-    given = rows["fetches"].to_numpy()
-    impolite = int(np.sum(given > rows["most"].to_numpy()))
+def _last_use(lake: LakeResource, window: ScheduleWindow) -> dict[str, Any]:
+    """What was made of the window before: promised beside realised."""
+    with lake.read(also=("crawl_schedule", "fetches")) as reading:
+        use = reading.table(LAST_USE, [as_datetime(window.starts_at)])
+    if not use.num_rows:
+        return {}
+    allotted, realised = (use[name].to_numpy() for name in ("allotted", "realised"))
+    top = use.slice(0, SHOWN_HOSTS)
+    made = np.minimum(top["realised"].to_numpy(), top["allotted"].to_numpy())
+    parts = {"made": made, "not used": top["allotted"].to_numpy() - made}
+    return {
+        "last_window_allotted": int(allotted.sum()),
+        "last_window_realised": int(realised.sum()),
+        "last_window": bars("What was made of the window before", "fetches", top["host"].to_pylist(), parts),
+    }
+
+
+def _within_capacity(decided: InForce) -> dg.AssetCheckResult:
+    """Looks at the rows, not at the plan. A host's row of group 0 says what politeness allows it."""
+    rows, budget = decided.rows, decided.evidence.budget
+    given, most = rows["fetches"].to_numpy(), rows["most"].to_numpy()
+    spent = float(np.sum(given * rows["cost"].to_numpy()))
+    whole = rows.filter(pa.array(rows["group_id"].to_numpy() == 0))
+    polite = dict(zip(whole["host"].to_pylist(), whole["most"].to_pylist(), strict=True))
+    allotted = decided.window.allocations
+    impolite = sorted(host for host, n in allotted.items() if n > polite.get(host, 0))
+    over = int(np.sum(given > most))
     return dg.AssetCheckResult(
         check_name="within_capacity",
-        passed=bool(given.sum() <= budget and impolite == 0),
-        metadata={"allotted": int(given.sum()), "capacity": budget, "hosts_over_politeness": impolite},
+        passed=spent <= budget * FULL and not impolite and not over,
+        metadata={
+            "cost_of_allotted": spent,
+            "capacity": budget,
+            "hosts_over_politeness": len(impolite),
+            "groups_over_their_work": over,
+        },
     )
 
 
-def _deadlines_fit(unmet: int) -> dg.AssetCheckResult:
+def _deadlines_fit(evidence: Evidence) -> dg.AssetCheckResult:
+    unmet, named = evidence.overdue_without_room, evidence.broken_promises[:SHOWN_PROMISES]
     return dg.AssetCheckResult(
         check_name="deadlines_fit",
         passed=unmet == 0,
         severity=dg.AssetCheckSeverity.WARN,
-        description=f"{unmet} overdue pages find no room in this window." if unmet else "",
-        metadata={"overdue_without_room": unmet},
+        description=f"{unmet} overdue pages find no room in this window: {'; '.join(named)}" if unmet else "",
+        metadata={"overdue_without_room": unmet, "broken_promises": list(evidence.broken_promises)},
     )
 
 

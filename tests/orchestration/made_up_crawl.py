@@ -11,7 +11,7 @@ import pyarrow as pa
 from crawl_platform.clock import ManualClock, as_datetime
 from crawl_platform.digest import digest
 from crawl_platform.errors import ConfigurationError, ExchangeError
-from crawl_platform.fleet.messages import ScheduleWindow, Worth
+from crawl_platform.fleet.messages import GroupPriors, ScheduleWindow, Worth
 from crawl_platform.lake.delta import STAGED, DeltaWriter, split_by_partition, write_parquet
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
@@ -233,6 +233,7 @@ class RememberingFleet:
     recrawled: list[tuple[str, str]] = field(default_factory=list)
     excluded: dict[str, str] = field(default_factory=dict)
     windows: list[ScheduleWindow] = field(default_factory=list)
+    believed: list[GroupPriors] = field(default_factory=list)
     appraised: list[Worth] = field(default_factory=list)
     calls: int = 0
     away: bool = False
@@ -267,6 +268,11 @@ class RememberingFleet:
     def schedule(self, window: ScheduleWindow) -> int:
         sequence = self._call()
         self.windows.append(window)
+        return sequence
+
+    def priors(self, priors: GroupPriors) -> int:
+        sequence = self._call()
+        self.believed.append(priors)
         return sequence
 
     def appraise(self, worths: Iterable[Worth]) -> int:

@@ -1,0 +1,248 @@
+"""What the lake says about the work of one window: eligible pages, deadlines, rewards and costs by URL group.
+
+Everything is summed up in the database: arrays have one value per group, never per page. Planning is in
+`assets/schedule_plan.py`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawl_platform.clock import as_datetime
+from crawl_platform.fetch.outcome import DISPOSITIONS
+from crawl_platform.fleet.messages import ScheduleWindow
+from crawl_platform.frontier.posterior import prior_of
+from crawl_platform.scheduling.bandit import FADE
+from crawl_platform.scheduling.change_rate import SMALLEST
+from crawl_platform.settings import Settings
+from resources.lake import Reading
+
+INPUTS = (
+    *("hosts", "fetches", "links", "fleet_stats", "frontier"),
+    *("host_ranks", "change_rates", "cold_priors", "near_duplicates"),
+)
+HEADROOM = 0.9
+"""Share of the measured capacity that is planned: the rest is for the fast lanes and for surprises."""
+REMEMBERED = 300
+"""Windows after which what a group brought counts a twentieth (0.99^300) and is not read any more."""
+EQUAL_SHARE = 0.5
+"""A host's value is half its share of trust and half an equal share, so that no seed host starves."""
+
+_OVER = ", ".join(f"'{o}'" for o, d in DISPOSITIONS.items() if d in ("gone", "refused"))
+_SEEN = ", ".join(f"'{o}'" for o, d in DISPOSITIONS.items() if d in ("success", "redirect"))
+
+PAGE = f"""
+page AS (
+    SELECT host, url, coalesce(arg_max(group_id, started_at), 0) AS group_id,
+        arg_max(template, started_at) AS template,
+        epoch(max(started_at) FILTER (outcome IN ({_SEEN}))) AS seen,
+        coalesce(arg_max(rate_a, started_at), 0) AS da, coalesce(arg_max(rate_b, started_at), 0) AS db,
+        arg_max(outcome, started_at) IN ({_OVER}) AS over
+    FROM fetches WHERE kind = 'page' GROUP BY host, url
+)
+"""
+"""Each page that was ever asked for, as its last fetch left it; `over`: not to be fetched again."""
+
+WORK = f"""
+WITH {PAGE}, prior AS (
+    SELECT host, group_id, prior_a, prior_b FROM cold_priors
+    UNION ALL
+    SELECT host, group_id, prior_a, prior_b FROM change_rates r ANTI JOIN cold_priors c USING (host, group_id)
+), belief AS (
+    SELECT p.host, p.group_id, p.template, p.seen,
+        greatest(coalesce(q.prior_a, $prior_a) + p.da, {SMALLEST}) AS a,
+        greatest(coalesce(q.prior_b, $prior_b) + p.db, {SMALLEST} * coalesce(q.prior_b, $prior_b)) AS b
+    FROM page p LEFT JOIN prior q ON q.host = p.host AND q.group_id = p.group_id WHERE NOT p.over
+), visit AS (
+    SELECT *, least(greatest(86400 * b * (pow(1 - $least_change, -1 / a) - 1), $shortest), $longest) AS wait
+    FROM belief
+), refresh AS (
+    SELECT host, group_id, any_value(template) AS template,
+        count(*) FILTER (seen IS NULL) AS tried,
+        count(*) FILTER (seen + wait < $ends) AS pages,
+        sum(1 + floor(($ends - greatest(seen + wait, $starts)) / wait)) FILTER (seen + wait < $ends) AS visits,
+        count(*) FILTER (seen + $longest < $ends) AS overdue,
+        avg($ends - seen - $longest) FILTER (seen + $longest < $ends) AS late
+    FROM visit GROUP BY host, group_id
+), waiting AS (
+    SELECT host, coalesce(group_id, 0) AS group_id, count(*) AS urls
+    FROM frontier_now f ANTI JOIN page p ON p.url = f.url
+    WHERE state = 'queued' GROUP BY ALL
+)
+SELECT coalesce(r.host, w.host) AS host, coalesce(r.group_id, w.group_id)::BIGINT AS group_id, r.template,
+    coalesce(r.tried, 0) + coalesce(w.urls, 0) AS queued, coalesce(r.pages, 0) AS pages,
+    coalesce(r.visits, 0)::DOUBLE AS visits, coalesce(r.overdue, 0) AS overdue, coalesce(r.late, 0) AS late
+FROM refresh r FULL JOIN waiting w ON w.host = r.host AND w.group_id = r.group_id
+"""
+
+HISTORY = f"""
+WITH {PAGE}, recent AS (
+    SELECT dst_url, arg_min(fetch_id, seen_at) AS fetch_id FROM links
+    WHERE seen_at >= $since AND NOT coalesce(nofollow, false) GROUP BY dst_url
+), found AS (
+    SELECT fetch_id, count(*) AS links FROM recent r
+    ANTI JOIN (SELECT dst_url FROM links WHERE seen_at < $since) o ON o.dst_url = r.dst_url GROUP BY fetch_id
+), brought AS (
+    SELECT f.host, f.url, f.started_at, f.duration_ms, f.wire_bytes,
+        CASE WHEN d.url IS NULL AND (f.changed OR (f.previous_success_at IS NULL AND f.outcome = 'ok'))
+            THEN 1 ELSE 0 END + log2(1 + coalesce(n.links, 0)) AS news
+    FROM fetches f LEFT JOIN found n ON n.fetch_id = f.fetch_id
+    LEFT JOIN (SELECT DISTINCT url FROM near_duplicates WHERE NOT is_representative) d ON d.url = f.url
+    WHERE f.kind = 'page' AND f.lane <> 'fastlane' AND f.started_at >= $since
+), scale AS (SELECT greatest(quantile_cont(news, 0.95), 1) AS most FROM brought)
+SELECT b.host, p.group_id::BIGINT AS group_id,
+    sum(pow({FADE}, floor(($starts - epoch(b.started_at)) / $seconds)) * least(news / most, 1)) AS reward,
+    sum(pow({FADE}, floor(($starts - epoch(b.started_at)) / $seconds))) AS fetches,
+    count(b.duration_ms)::BIGINT AS measured,
+    coalesce(sum(b.duration_ms), 0)::DOUBLE AS duration, coalesce(sum(b.wire_bytes), 0)::DOUBLE AS size
+FROM brought b CROSS JOIN scale JOIN page p ON p.host = b.host AND p.url = b.url
+GROUP BY b.host, p.group_id
+"""
+"""What groups brought and cost. News of a fetch: 1 for new or changed content that no other page has, and log2 of
+the links that nobody had shown before, so that sixty of them are not worth sixty changes; clipped at the 95th
+percentile of all fetches."""
+
+GROUPS = f"""
+SELECT h.host, g.group_id, g.template, g.queued, g.pages, g.visits, g.overdue, g.late,
+    coalesce(b.reward, 0) AS reward, coalesce(b.fetches, 0) AS fetches,
+    coalesce(b.measured, 0) AS measured, coalesce(b.duration, 0) AS duration, coalesce(b.size, 0) AS size
+FROM hosts_now h JOIN (
+    SELECT host, group_id, any_value(template) AS template, sum(queued)::DOUBLE AS queued,
+        sum(pages)::DOUBLE AS pages, sum(visits) AS visits, sum(overdue)::BIGINT AS overdue, max(late) AS late
+    FROM (FROM ({WORK}) UNION ALL SELECT host, 0, NULL, 0, 0, 0, 0, 0 FROM hosts_now) GROUP BY host, group_id
+) g ON g.host = h.host
+LEFT JOIN ({HISTORY}) b ON b.host = g.host AND b.group_id = g.group_id
+WHERE h.state = 'seed' ORDER BY h.host, g.group_id
+"""
+"""Group 0 of every host is there in any case: its pages that have no group yet, and those yet to be found."""
+
+HOSTS = """
+WITH speed AS (
+    SELECT host, avg(duration_ms) / 1000 AS seconds FROM fetches
+    WHERE duration_ms IS NOT NULL AND started_at > $now - INTERVAL 1 DAY GROUP BY host
+), tried AS (SELECT host, count(DISTINCT url) AS urls FROM fetches WHERE kind = 'page' GROUP BY host)
+SELECT h.host, coalesce(h.delay, $delay) + coalesce(s.seconds, 0) AS seconds_per_fetch,
+    greatest(coalesce(h.known_urls, 0) - coalesce(t.urls, 0), 0)::DOUBLE AS unseen,
+    t.urls IS NULL AS untouched, coalesce(r.trust, 0) AS trust
+FROM hosts_now h LEFT JOIN speed s ON s.host = h.host LEFT JOIN tried t ON t.host = h.host
+LEFT JOIN host_ranks r ON r.host = h.host
+WHERE h.state = 'seed' ORDER BY h.host
+"""
+
+CELLS = """
+SELECT cell, arg_max(slots, reported_at) AS slots,
+    sum(cpu_seconds) / nullif(sum(fetches), 0) AS cpu_per_fetch,
+    avg(latency_p50_ms) / 1000 AS latency
+FROM fleet_stats WHERE reported_at > $now - INTERVAL 1 HOUR GROUP BY cell ORDER BY cell
+"""
+
+SO_FAR = "SELECT count(*) FROM fetches WHERE kind = 'page'"
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of a window. `hosts`, `host_most` and `host_value` by host, all else by group; `host` is the
+    number of a group's host. Groups are ordered by host and number; group 0 is the host as a whole."""
+
+    hosts: list[str]
+    host_most: Ints
+    host_value: Floats
+    host: Ints
+    group: Ints
+    template: list[str | None]
+    eligible: Ints
+    pages: Floats
+    """Different pages among the eligible: a page visited again in one window brings less."""
+    overdue: Ints
+    late: Floats
+    """How long after their deadlines the overdue pages are at the window's end, seconds."""
+    reward: Floats
+    fetches: Floats
+    measured: Floats
+    duration: Floats
+    size: Floats
+    so_far: float
+    budget: int
+
+
+def work_of(reading: Reading, settings: Settings, window: ScheduleWindow) -> Work:
+    """What there is to do in `window`, for all seed hosts."""
+    seconds = window.ends_at - window.starts_at
+    now = as_datetime(window.starts_at)
+    per_host = reading.connection.execute(
+        HOSTS, {"now": now, "delay": settings.politeness.host_delay}
+    ).fetchnumpy()
+    groups = reading.connection.execute(GROUPS, _parameters(settings, window)).fetchnumpy()
+    hosts = [str(host) for host in per_host["host"]]
+    number = {host: n for n, host in enumerate(hosts)}
+    host = np.array([number[str(name)] for name in groups["host"]], np.int64)
+    group = np.asarray(groups["group_id"], np.int64)
+    queued = np.asarray(groups["queued"], np.float64)
+    unseen = per_host["unseen"] - np.bincount(host, queued, len(hosts))
+    at_least = np.asarray(per_host["untouched"], np.float64)  # a host that was never asked has its root page
+    queued = np.where(group == 0, np.maximum(queued, np.maximum(unseen, at_least)[host]), queued)
+    return Work(
+        hosts=hosts,
+        host_most=np.floor(seconds / np.asarray(per_host["seconds_per_fetch"], np.float64)).astype(np.int64),
+        host_value=host_values(np.asarray(per_host["trust"], np.float64)),
+        host=host,
+        group=group,
+        template=[_text(t) for t in groups["template"]],
+        eligible=(queued + np.asarray(groups["visits"], np.float64)).astype(np.int64),
+        pages=queued + np.asarray(groups["pages"], np.float64),
+        overdue=np.asarray(groups["overdue"], np.int64),
+        **{name: np.asarray(groups[name], np.float64) for name in HISTORY_COLUMNS},
+        so_far=float(reading.number(SO_FAR)),
+        budget=capacity(reading, settings, window.starts_at, seconds),
+    )
+
+
+HISTORY_COLUMNS = ("late", "reward", "fetches", "measured", "duration", "size")
+
+
+def _parameters(settings: Settings, window: ScheduleWindow) -> dict[str, Any]:
+    refresh, seconds = settings.refresh, window.ends_at - window.starts_at
+    unknown = prior_of(refresh.prior_shape, refresh.prior_rate)
+    return {
+        "starts": window.starts_at,
+        "ends": window.ends_at,
+        "seconds": seconds,
+        "since": as_datetime(max(window.starts_at - REMEMBERED * seconds, 0.0)),
+        "shortest": refresh.interval_min,
+        "longest": refresh.interval_max,
+        "least_change": refresh.least_change,
+        "prior_a": unknown.a,
+        "prior_b": unknown.b,
+    }
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def host_values(trust: Floats) -> Floats:
+    """Value of each host, 1 on average."""
+    n = len(trust)
+    if not n or trust.sum() <= 0:
+        return np.ones(n)
+    value: Floats = (1 - EQUAL_SHARE) * n * trust / trust.sum() + EQUAL_SHARE
+    return value
+
+
+def capacity(reading: Reading, settings: Settings, now: float, seconds: float) -> int:
+    """Fetches that all cells together can make in `seconds`: each is bound by its slots (slots/latency, Little's
+    law) or by its core (1/CPU seconds per fetch). Before the first report the slots alone, at one second each."""
+    cells = reading.connection.execute(CELLS, {"now": as_datetime(now)}).fetchall()
+    if not cells:
+        return int(HEADROOM * settings.fleet.cells * settings.fetch.slots * seconds)
+    rate = 0.0
+    for _, slots, cpu_per_fetch, latency in cells:
+        by_slots = slots / max(latency or 1.0, 1e-3)
+        by_core = 1.0 / cpu_per_fetch if cpu_per_fetch else by_slots
+        rate += min(by_slots, by_core)
+    return int(HEADROOM * rate * seconds)
