@@ -59,4 +59,4 @@ def _picture(reading: Reading, promotion: Promotion) -> str:
     around = neighbourhood(promotion.host, promotion.supporters, links, kin)
     known = dict(reading.connection.execute(STATES, {"hosts": list(around.places)}).fetchall())
     states = {host: known.get(host, "horizon") for host in around.places}
-    return network(f"{promotion.host} and the hosts around it", around, states).md_str
+    return str(network(f"{promotion.host} and the hosts around it", around, states).md_str)

@@ -12,12 +12,16 @@ The same texts in the same order give the same pairs, in every process.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 import networkx as nx
 import numpy as np
-from datasketch import LeanMinHash, MinHash, MinHashLSH
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
+
+if TYPE_CHECKING:
+    from datasketch import MinHash
 
 Shingles = NDArray[np.uint64]
 """Hashes of a text's shingles: sorted, each once. 64 bits: two of a billion shingles collide once in forty texts."""
@@ -93,22 +97,19 @@ def jaccard(a: Shingles, b: Shingles) -> float:
 
 def signature(text: Shingles) -> Signature:
     """MinHash signature, shape (128,)."""
-    sketch = MinHash(
-        PERMUTATIONS, seed=SEED, scheme="affine32", hashfunc=int, permutations=_first_sketch().permutations
-    )
+    sketch = _empty_sketch().copy()
     sketch.update_batch((text >> np.uint64(32)).tolist())
     values: Signature = sketch.hashvalues
     return values
 
 
-def _first_sketch() -> MinHash:
+@cache
+def _empty_sketch() -> "MinHash":
     """Drawing the permutations takes longer than using them, and they depend on the seed alone."""
-    if not _SKETCH:
-        _SKETCH.append(MinHash(PERMUTATIONS, seed=SEED, scheme="affine32", hashfunc=int))
-    return _SKETCH[0]
+    # Imported here: it takes a second, and the process that only serves definitions never compares.
+    from datasketch import MinHash
 
-
-_SKETCH: list[MinHash] = []
+    return MinHash(PERMUTATIONS, seed=SEED, scheme="affine32", hashfunc=int)
 
 
 def candidates(signatures: NDArray[np.uint32]) -> list[tuple[int, int]]:
@@ -128,6 +129,8 @@ def candidates(signatures: NDArray[np.uint32]) -> list[tuple[int, int]]:
 
 def _alike(columns: NDArray[np.uint32]) -> Iterator[tuple[int, list[int]]]:
     """For each row the earlier ones with an equal band, if any."""
+    from datasketch import LeanMinHash, MinHashLSH
+
     index = MinHashLSH(num_perm=columns.shape[1], params=(BANDS_AT_ONCE, ROWS))
     for number, values in enumerate(columns):
         sketch = LeanMinHash(seed=SEED, hashvalues=values, scheme="affine32")
