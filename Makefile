@@ -46,9 +46,12 @@ test-long: setup
 bench: setup
 	@for b in $$(ls bench/*.py 2>/dev/null | grep -v __init__); do $(BIN)/python -m bench.$$(basename $$b .py) --json; done
 
+lock: EXPORT := --format requirements-txt --no-emit-project --no-annotate --no-header
 lock:
 	$(BIN)/uv lock --upgrade
-	$(BIN)/uv export --format requirements-txt --no-emit-project --no-annotate --no-header > requirements.lock
+	$(BIN)/uv export $(EXPORT) > requirements.lock
+	echo "# What the image installs: requirements.lock without what only developers need. Made by \`make lock\`." > deploy/requirements.lock
+	$(BIN)/uv export $(EXPORT) --no-dev >> deploy/requirements.lock
 
 # Build products only. A lake, its cells' state and its logs are never touched: `crawl` owns those.
 clean:
