@@ -11,7 +11,7 @@ import duckdb
 
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.demo_truth import duplicates, freshness, group_rates, mean_error
-from crawl_platform.clock import SystemClock
+from crawl_platform.clock import SystemClock, as_datetime
 from crawl_platform.simulation.web import SyntheticWeb
 
 RATE_ERROR = 0.35
@@ -97,7 +97,7 @@ class Analysis:
         return "\n".join([*lines, f"         mean relative error {error:.0%} over all {len(rates)}"])
 
     def _window(self) -> str | None:
-        rows = self._rows(WINDOW_USE, now=SystemClock().now())
+        rows = self._rows(WINDOW_USE, now=as_datetime(SystemClock().now()))
         if not rows:
             return None
         row = rows[0]
