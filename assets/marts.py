@@ -15,7 +15,7 @@ import dagster as dg
 import duckdb
 
 from assets.automation import each
-from assets.plots import bars
+from assets.plots import markdown_table
 from crawl_platform.lake.marts import CATALOG
 from crawl_platform.settings import Settings
 from resources.cadence import Cadence
@@ -29,13 +29,11 @@ OWNERS = ["team:crawl"]
 POOL = "duckdb_writer"
 """Of one slot: the file has one writer."""
 FRESH_WITHIN = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=6), warn_window=timedelta(hours=3))
-SHOWN_HOSTS = 20
+SHOWN_HOSTS = 10
 
 Node = Mapping[str, Any]
 
-COVERAGE = (
-    "SELECT host, fetched, queued, gone + dropped AS rest FROM coverage ORDER BY known DESC, host LIMIT ?"
-)
+BIGGEST = "SELECT host, known, fetched, queued, gone, dropped FROM coverage ORDER BY known DESC, host LIMIT ?"
 SUMS = {
     "coverage": "SELECT sum(known) AS known_urls, sum(fetched) AS fetched_urls FROM coverage",
     "freshness": "SELECT sum(fresh_pages) / nullif(sum(pages), 0) AS fresh_share FROM freshness",
@@ -198,13 +196,13 @@ def _metadata(build: Build, order: Order, name: str) -> dict[str, Any]:
 
 
 def _looked_at(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any]:
-    """What people look at, beside the rows: sums over all hosts, and a picture of the biggest."""
+    """What people look at, beside the rows: sums over all hosts, and the biggest of them."""
     shown: dict[str, Any] = {}
     if name in SUMS:
         sums = connection.execute(SUMS[name]).to_arrow_table().to_pylist()[0]
         shown |= {key: float(value) for key, value in sums.items() if value is not None}
     if name == "coverage":
-        hosts = connection.execute(COVERAGE, [SHOWN_HOSTS]).fetchnumpy()
-        parts = {"fetched": hosts["fetched"], "queued": hosts["queued"], "gone or dropped": hosts["rest"]}
-        shown["hosts"] = bars("Known URLs of the biggest hosts", "URLs", list(hosts["host"]), parts)
+        biggest = connection.execute(BIGGEST, [SHOWN_HOSTS])
+        header = [column[0] for column in biggest.description]
+        shown["biggest_hosts"] = markdown_table(header, biggest.fetchall())
     return shown

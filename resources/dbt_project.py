@@ -29,7 +29,7 @@ Manifest = dict[str, Any]
 
 def project_folder() -> Path:
     """`dbt/` beside the code, or the copy of it in an installed wheel."""
-    for folder in (HERE.parent / "dbt", HERE / "dbt_project"):
+    for folder in (HERE.parent / "dbt", HERE / "dbt"):
         if (folder / "dbt_project.yml").exists():
             return folder
     raise ConfigurationError(f"there is no dbt project beside {HERE}: the installation is not whole")
@@ -41,8 +41,11 @@ def dbt_command() -> Path:
 
 
 def cache_folders(home: Path) -> tuple[Path, ...]:
-    """Where a manifest may be kept: the user's cache, or the crawl's home where that can't be written."""
-    return Path("~/.cache/crawl-platform").expanduser(), home / "marts"
+    """Where a manifest may be kept: the user's cache, or the crawl's home where there is none."""
+    try:
+        return Path.home() / ".cache" / "crawl-platform", home / "marts"
+    except RuntimeError:  # a container's user may have no home at all
+        return (home / "marts",)
 
 
 def manifest(caches: tuple[Path, ...]) -> Manifest:

@@ -20,6 +20,7 @@ from crawl_platform.fetch.outcome import Outcome
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
 from crawl_platform.settings import Orchestration, Refresh, Settings
+from crawl_platform.web.url import host_of
 from resources import warehouse
 from resources.dbt_project import project_folder
 from resources.marts_order import INPUTS, order_of
@@ -123,19 +124,20 @@ def two_days(scene: Scene) -> None:
 
 
 def snapshot(scene: Scene, root_at: datetime, x_at: datetime) -> None:
-    at = scene.at(15)
-    for url, state, success in (
-        ("https://a.test/", "fetched", root_at),
-        ("https://a.test/x", "fetched", x_at),
-        ("https://a.test/y", "queued", None),
-        ("https://a.test/w", "queued", None),
-        ("https://a.test/v", "dropped", None),
-        ("https://b.test/", "queued", None),
-    ):
-        scene.crawl.row(
-            "frontier", snapshot_id="s1", snapshot_at=at, shard=0, host=url.split("/")[2], url=url, state=state,
-            last_success_at=success, group_id=0, rate_a=0.0, rate_b=0.0,
-        )  # fmt: skip
+    scene.at(15)
+    for path, state, success in (
+        ("", "fetched", root_at), ("x", "fetched", x_at), ("y", "queued", None), ("w", "queued", None),
+        ("v", "dropped", None),
+    ):  # fmt: skip
+        snapshot_row(scene, f"https://a.test/{path}", state, success)
+    snapshot_row(scene, "https://b.test/", "queued")
+
+
+def snapshot_row(scene: Scene, url: str, state: str, last_success_at: datetime | None = None) -> None:
+    scene.crawl.row(
+        "frontier", snapshot_id="s1", snapshot_at=as_datetime(scene.clock.now()), shard=0, host=host_of(url),
+        url=url, state=state, last_success_at=last_success_at, group_id=0, rate_a=0.0, rate_b=0.0,
+    )  # fmt: skip
 
 
 def priors(scene: Scene) -> None:
@@ -501,20 +503,33 @@ def test_ablation_written_in_place_the_reader_would_keep_the_build_out(tmp_path)
             duckdb.connect(str(path))
 
 
-def test_a_violation_fails_its_check_and_the_old_file_stays(scene):
+def test_violations_fail_their_checks_and_the_old_file_stays(scene):
     scene.warehouse.path.write_bytes(b"the old file")
-    scene.crawl.host("a.test")
-    scene.crawl.fetch("https://a.test/")
+    at = as_datetime(scene.clock.now())
+    scene.crawl.host("a.test", "half-promoted")
+    scene.crawl.fetch("https://a.test/", rate_a=float("nan"))
     scene.crawl.fetch("https://a.test/2", outcome="never_heard_of")
+    scene.crawl.fetch("https://a.test/3", started_at=at + timedelta(days=1))
+    scene.crawl.robots("stranger.test")  # no row of `hosts` speaks of it
+    snapshot_row(scene, "https://a.test/4", "mislaid")
+    scene.at(3600)
     scene.crawl.commit()
 
     result = scene.build(fails=True)
 
-    failed = [e.check_name for e in result.get_asset_check_evaluations() if not e.passed]
-    assert failed == ["page_fetches_add_up"]
+    failed = {e.check_name: e.severity.value for e in result.get_asset_check_evaluations() if not e.passed}
+    assert failed == {
+        "page_fetches_add_up": "ERROR",
+        "host_daily_hosts_are_covered": "ERROR",
+        "urls_add_up": "ERROR",
+        "coverage_state_is_known": "ERROR",
+        "freshness_is_a_share": "ERROR",
+        "nothing_is_newer_than_the_commit": "WARN",
+    }
     assert result.get_asset_materialization_events() == []
     (error,) = [e.step_failure_data.user_failure_data for e in result.all_events if e.is_step_failure]
-    assert error.description.startswith("The marts stay as they were. page_fetches_add_up: ")
+    assert error.description.startswith("The marts stay as they were. ")
+    assert "page_fetches_add_up: Got 1 result" in error.description
     assert scene.warehouse.path.read_bytes() == b"the old file"
 
 
