@@ -247,11 +247,17 @@ class Cell:
         boot = self._clock.boottime()
         if boot - self._disk_seen_at >= DISK_EVERY:
             self._disk_seen_at = boot
-            low = shutil.disk_usage(self._settings.root).free < self._settings.fleet.min_free_disk
+            low = self._free_disk() < self._settings.fleet.min_free_disk
             if low and not self._disk_is_low:
                 log.warning("less than fleet.min_free_disk is free: no more pages are claimed")
             self._disk_is_low = low
         return self._disk_is_low
+
+    def _free_disk(self) -> int:
+        """The lake's and our own state's: in a cluster these are different volumes."""
+        root = self._settings.root
+        places = [place for place in (root, root / "cells") if place.exists()]
+        return min(shutil.disk_usage(place).free for place in places)
 
     def _start(self, lease: Lease | RobotsLease) -> None:
         task = asyncio.create_task(self._worker.run(lease))

@@ -1,9 +1,11 @@
 """Cells as pods run them: one process each, nobody of ours above them. Real processes on loopback."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -176,6 +178,28 @@ def test_a_cell_that_is_not_there_is_not_drained(tmp_path: Path, small_world: Wo
         assert bystander.poll() is None, "a pid of a process that is gone may be anybody's"
         bystander.kill()
         bystander.wait()
+
+
+# disks
+
+
+def test_a_cell_whose_own_disk_is_low_claims_nothing_though_the_lake_has_room(
+    tmp_path: Path, small_world: World
+) -> None:
+    """Its state is on a volume of its own in a cluster; here that is the memory file system."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as volume:
+        reserve = shutil.disk_usage(volume).free + 1_000_000_000
+        if shutil.disk_usage(tmp_path).free <= reserve:
+            pytest.skip("the home's disk has to have more room than the memory file system")
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "cells").symlink_to(volume)
+        with Alone(tmp_path / "home", small_world.web, fleet=FleetSettings(min_free_disk=reserve)) as fleet:
+            fleet.start_all()
+            fleet.seed()
+            eventually(lambda: "min_free_disk" in fleet.log_text("cell-0"), 30.0, "it says so")
+            time.sleep(2.0)
+
+            assert fleet.requests() == []
 
 
 # what probes see
