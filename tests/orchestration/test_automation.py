@@ -10,6 +10,7 @@ from tests.orchestration.harness import Harness
 from tests.orchestration.made_up_crawl import small_web
 
 CHAIN = {"link_graph", "host_ranks", "related_hosts", "promotions"}
+RATES = {"url_groups", "change_rates", "value_model"}
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def decided(harness, crawl):
     small_web(crawl)
     harness.observe()
     harness.tick()
-    harness.pretend(*CHAIN, "crawl_schedule")
+    harness.pretend(*CHAIN, *RATES, "crawl_schedule")
     harness.tick()
     return harness
 
@@ -33,7 +34,7 @@ def test_new_tables_make_the_whole_chain_due_in_one_tick(harness, crawl):
     small_web(crawl)
     harness.observe()
 
-    assert harness.tick() == {*CHAIN, "crawl_schedule"}
+    assert harness.tick() == {*CHAIN, *RATES, "crawl_schedule"}
 
 
 def test_nothing_is_due_again_without_news(harness, crawl):
@@ -42,7 +43,7 @@ def test_nothing_is_due_again_without_news(harness, crawl):
     harness.observe()
     harness.tick()
     harness.decide()
-    harness.execute("crawl_schedule")
+    harness.execute(*RATES, "crawl_schedule")
 
     assert harness.tick() == set()
     assert harness.observe() == []
@@ -79,6 +80,21 @@ def test_the_chain_stays_one_run_when_its_last_one_has_just_ended(harness, crawl
     assert harness.tick() >= CHAIN
 
 
+def test_the_chain_of_rates_stays_one_run_too(harness, crawl, clock):
+    harness.tick()
+    small_web(crawl)
+    harness.observe()
+    harness.tick()
+
+    harness.execute(*RATES)
+    clock.advance(20)
+    crawl.visit("https://seed-0.test/new")
+    crawl.commit()
+    harness.observe()
+
+    assert harness.tick() >= RATES
+
+
 @pytest.mark.parametrize(
     ("parent", "check", "child"),
     [
@@ -86,6 +102,9 @@ def test_the_chain_stays_one_run_when_its_last_one_has_just_ended(harness, crawl
         ("link_graph", "edges_add_up", "host_ranks"),
         ("host_ranks", "ranks_sum_to_one", "promotions"),
         ("host_ranks", "ranks_are_finite", "promotions"),
+        ("url_groups", "counts_add_up", "change_rates"),
+        ("url_groups", "groups_have_a_template", "change_rates"),
+        ("change_rates", "priors_are_proper", "value_model"),
     ],
 )
 def test_what_follows_is_not_due_while_a_blocking_check_of_its_parent_fails(decided, parent, check, child):
@@ -94,7 +113,15 @@ def test_what_follows_is_not_due_while_a_blocking_check_of_its_parent_fails(deci
     assert child not in decided.tick()
 
 
-@pytest.mark.parametrize(("parent", "child"), [("link_graph", "host_ranks"), ("host_ranks", "promotions")])
+@pytest.mark.parametrize(
+    ("parent", "child"),
+    [
+        ("link_graph", "host_ranks"),
+        ("host_ranks", "promotions"),
+        ("url_groups", "change_rates"),
+        ("change_rates", "value_model"),
+    ],
+)
 def test_with_passed_checks_it_would_be_due(decided, parent, child):
     """Ablation: the same history with checks that pass."""
     decided.pretend(parent)
@@ -131,3 +158,14 @@ def test_production_plans_windows_hourly_and_ranks_every_six_hours(production, c
 
     assert sum("link_graph" in due for due in half_hourly) == 1
     assert sum("crawl_schedule" in due for due in half_hourly) == 6
+
+
+def test_production_estimates_rates_once_a_day(production, crawl):
+    production.tick()
+    small_web(crawl)
+    production.observe()
+
+    production.pretend(*CHAIN)
+    hourly = [production.tick(later=timedelta(hours=1)) for _ in range(24)]
+
+    assert sum(due >= RATES for due in hourly) == sum("url_groups" in due for due in hourly) == 1
