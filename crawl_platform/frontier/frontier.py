@@ -165,7 +165,6 @@ class Frontier:
         self.agenda.put(host, ready)
 
     def _pick(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
-        self.revisits.resumes(state, boot, self._turn(state))
         for _ in range(DROPS):
             choice = self._choose(state, now)
             if choice is None:

@@ -48,7 +48,7 @@ class Look:
 
     cursor: bytes | None = None
     """Where it goes on; None between two looks."""
-    threshold: float = 0.0
+    threshold: float = math.inf
     """The highest threshold that may have planned what is in the queue."""
     priors: int = 0
     """Version of the priors at the last look."""
@@ -73,15 +73,11 @@ class HostState:
     window_used: int = 0
     group_used: dict[int, int] = field(default_factory=dict)
     threshold: float = 0.0
-    """Index (days) above which its pages are visited; written down with the host's next record."""
+    """Index (days) above which its pages are visited, 0: none yet; written down with the host's next record."""
     look: Look = field(default_factory=Look)
     refresh_turns: int = 0
-    idle: tuple[float, float] | None = None
-    """From when until when (boottime) it is thought to have nothing to do."""
     rest_until: float = 0.0
     """Boottime before which there is nothing to find for its spare turns."""
-    counted: float = 0.0
-    """Until when (boottime) its idle turns have been counted."""
     in_flight: bool = False
     unproven: bool = True
     """Not yet seen to answer, or slow or unwell when last asked: such hosts never get all the slots."""

@@ -163,7 +163,8 @@ class Planner:
     def _due(self, host: str, record: UrlRecord) -> int:
         """When (milliseconds) a page that was fetched is due for its next visit."""
         frontier = self._frontier
-        threshold = frontier.revisits.threshold(frontier.hosts.get(host))
+        state = frontier.hosts.get(host)
+        threshold = state.threshold if state is not None else 0.0
         age = frontier.revisits.interval(frontier.book.shard(host), host, record, threshold)
         return int((record.last_success_at + age) * 1000)
 

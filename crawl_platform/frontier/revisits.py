@@ -33,25 +33,22 @@ class Revisits:
     def __init__(self, settings: Refresh) -> None:
         self._settings = settings
         self.priors = Priors(prior_of(settings.prior_shape, settings.prior_rate))
-        least = floor_of(settings.interval_min / DAY, settings.least_change)
-        self._floor = max(least, LEAST_THRESHOLD)
+        self.floor = max(floor_of(settings.interval_min / DAY, settings.least_change), LEAST_THRESHOLD)
         share = settings.oldest_first_share
         self._oldest_every = round(1 / share) if share > 0 else 0
-
-    def threshold(self, state: HostState | None) -> float:
-        """The host's threshold (days); a host starts at the floor, as if there were room for all."""
-        return self._floor if state is None else max(state.threshold, self._floor)
 
     def belief(self, shard: int, host: str, page: UrlRecord | Waiting) -> Gamma:
         return posterior(self.priors.of(shard, host, page.group), page.rate_a, page.rate_b)
 
     def interval(self, shard: int, host: str, page: UrlRecord | Waiting, threshold: float) -> float:
-        """Age (seconds) at which the page is due for its next visit."""
-        belief = self.belief(shard, host, page)
+        """Age (seconds) at which the page is due for its next visit. A host whose visits have not shown yet what
+        they are worth (`threshold` 0) is visited after the mean time between changes."""
+        belief, longest = self.belief(shard, host, page), self._settings.interval_max
         least = self._least(belief, page.value)
-        if page.value <= 0.0 or threshold <= self._floor:
+        if page.value <= 0.0:
             return least
-        longest = self._settings.interval_max
+        if threshold <= 0.0:
+            return max(least, min(DAY / belief.mean, longest))
         return max(least, age_of_index(*belief, threshold / page.value, longest / DAY) * DAY)
 
     def _least(self, belief: Gamma, value: float) -> float:
@@ -85,26 +82,33 @@ class Revisits:
         able = [entry for entry in state.ahead(kv, REFRESH, CHOICE) if self._able_at(state, entry) <= now]
         if self._to_look_through(state, now):
             able += self._others(state, kv, now)
-        if able:
-            self._lower(state, 1.0)
-        return max(able, key=lambda entry: self._index(state, entry.waiting, now), default=None)
+        if not able:
+            return None
+        best = max(able, key=lambda entry: self._index(state, entry.waiting, now))
+        before = state.threshold or self._index(state, best.waiting, now)
+        state.threshold = max(lowered(before, state.record.fetched), self.floor)
+        return best
+
+    def _may_fall(self, state: HostState) -> bool:
+        return state.threshold == 0.0 or state.threshold > self.floor
 
     def _to_look_through(self, state: HostState, now: float) -> bool:
         """Whether its queue may hold pages that were planned for later than they would be today."""
         look = state.look
         if look.cursor is not None or look.priors != self.priors.version or look.again_at <= now:
             return True
-        return self.threshold(state) < FALLEN * look.threshold
+        return 0.0 < state.threshold < FALLEN * look.threshold
 
     def _others(self, state: HostState, kv: OrderedKV, now: float) -> list[Entry]:
         """Those of the next part of the host's queue that may be visited. Once through, it is known when the
         first of the rest may be."""
         look = state.look
         if look.cursor is None:
-            look.threshold, look.priors, look.again_at = self.threshold(state), self.priors.version, math.inf
+            look.threshold = state.threshold or math.inf
+            look.priors, look.again_at = self.priors.version, math.inf
         entries, look.cursor = state.after(kv, REFRESH, look.cursor, CHOICE)
         able_at = [(self._able_at(state, entry), entry) for entry in entries]
-        if self.threshold(state) > self._floor:
+        if self._may_fall(state):
             look.again_at = min([look.again_at, *(at for at, _ in able_at)])
         return [entry for at, entry in able_at if at <= now]
 
@@ -122,11 +126,10 @@ class Revisits:
         if page.fails or page.last_success_at == 0.0:
             return
         due = page.rank / 1000
-        a, b = self.belief(state.shard, state.host, page)
-        index = index_one(a, b, (now - page.last_success_at) / DAY, page.value)
-        state.threshold = raised(
-            self.threshold(state), index, now - due, max(due - page.last_success_at, 0.0), turn
-        )
+        belief = self.belief(state.shard, state.host, page)
+        index = index_one(*belief, (now - page.last_success_at) / DAY, page.value)
+        planned = max(due - page.last_success_at, 0.0)
+        state.threshold = raised(state.threshold, max(index, self.floor), now - due, planned, turn)
         state.look.threshold = max(state.look.threshold, state.threshold)
 
     def next_look(self, state: HostState, ready: float, due: float) -> float:
@@ -135,13 +138,9 @@ class Revisits:
         if due <= ready:
             return ready
         if state.look.priors != self.priors.version:
-            at = ready
-        elif state.look.cursor is not None or self.threshold(state) > self._floor:
-            at = min(due, max(ready, state.rest_until))
-        else:
-            at = due
-        state.idle = max(ready, state.counted), at
-        return at
+            return ready
+        looks = state.look.cursor is not None or self._may_fall(state)
+        return min(due, max(ready, state.rest_until)) if looks else due
 
     def rests(self, state: HostState, boot: float, due: float, turn: float, clocks: float) -> float:
         """The host was found to have nothing to do before `due` (boottime); returns when it looks again.
@@ -150,21 +149,9 @@ class Revisits:
         """
         if state.look.cursor is not None:
             at = min(due, boot + turn)
-        elif self.threshold(state) > self._floor:
+        elif self._may_fall(state):
             at = min(due, max(state.look.again_at + clocks, boot + turn))
         else:
             at = due
-        state.idle, state.rest_until = (boot, at), at
+        state.rest_until = at
         return at
-
-    def resumes(self, state: HostState, boot: float, turn: float) -> None:
-        """The host's turn has come: the time since it was found idle was room for other pages."""
-        if state.idle is None:
-            return
-        since, until = state.idle
-        state.idle, state.counted = None, boot
-        idle_turns = max(min(boot, until) - since, 0.0) / turn
-        self._lower(state, idle_turns)
-
-    def _lower(self, state: HostState, idle_turns: float) -> None:
-        state.threshold = max(lowered(self.threshold(state), idle_turns, state.record.fetched), self._floor)

@@ -2,8 +2,9 @@
 
 "Fetch when V ≥ θ" gives the best order only with the right θ: the value of the last visit that there is room
 for. Nobody knows it, so it is felt for. A page fetched well after its time shows what visits are really worth:
-θ moves towards the index that page has reached. A turn without anything to do shows that there is room: θ falls,
-by a factor of e in as many idle turns as the host has pages. Up fast and no further than seen, down slowly.
+θ moves towards the index that page has reached. A spare turn, for which nothing was due, shows that there is
+room: θ falls, by a factor of e in as many spare turns as the host has pages. Up fast and no further than seen,
+down slowly.
 """
 
 import math
@@ -28,16 +29,19 @@ def floor_of(interval_min: float, least_change: float) -> float:
 
 
 def raised(threshold: float, index: float, late: float, planned: float, turn: float) -> float:
-    """θ after a page of index `index` was fetched `late` after its time; `planned` is the age it was due at.
+    """θ after a page of index `index` was fetched `late` after its time; `planned` is the age it was due at. What
+    the first late page shows is believed as it is (θ 0: nothing is known yet).
 
     `late`, `planned` and `turn` (from one turn of the host to the next) in the same unit.
     """
     if late <= LATE * planned + LATE_TURNS * turn or index <= threshold:
         return threshold
+    if threshold <= 0.0:
+        return index
     share = min(1.0, late / planned) if planned > 0 else 1.0
     return threshold * math.exp(RISE * share * math.log(index / threshold))
 
 
-def lowered(threshold: float, idle_turns: float, pages: int) -> float:
-    """θ after `idle_turns` turns of a host of so many pages had nothing to do; at most by a factor of e."""
-    return threshold * math.exp(-min(idle_turns / max(pages, 1), 1.0))
+def lowered(threshold: float, pages: int) -> float:
+    """θ after a turn of a host of so many pages was spare: it went to a page that θ would have kept waiting."""
+    return threshold * math.exp(-1.0 / max(pages, 1))

@@ -42,8 +42,7 @@ class ChangingHost:
 
     @property
     def threshold(self) -> float:
-        state = self.rig.frontier.hosts[A]
-        return self.rig.frontier.revisits.threshold(state)
+        return self.rig.frontier.hosts[A].threshold
 
     def run(self, seconds: float, count_after: float = 0.0) -> None:
         """Crawl for so long; freshness and visits count from `count_after` (seconds) on."""

@@ -74,8 +74,10 @@ def test_a_url_is_not_claimed_twice_while_its_epoch_is_open() -> None:
 def test_a_success_is_due_again_once_it_has_changed_with_the_least_probability() -> None:
     rig = FrontierRig(A, refresh=Refresh(interval_min=1.0, prior_shape=1.0, prior_rate=1.0))
     rig.discover(url("1"))
+    lease = rig.claim_page()
+    rig.frontier.hosts[A].threshold = rig.frontier.revisits.floor  # there is room for every visit
 
-    rig.finish(rig.claim_page(), body_hash=7, links_hash=8, fingerprint="f", etag="e", posterior=(1.0, 0.0))
+    rig.finish(lease, body_hash=7, links_hash=8, fingerprint="f", etag="e", posterior=(1.0, 0.0))
 
     record = known(rig, url("1"))
     assert (record.state, record.lane, record.fails) == (FETCHED, REFRESH, 0)

@@ -79,7 +79,10 @@ def test_a_worthless_page_is_visited_as_seldom_as_the_bounds_allow() -> None:
 def test_a_page_is_not_visited_before_a_change_is_likely_enough() -> None:
     for least in (0.05, 0.2):
         rig = FrontierRig(A, refresh=Refresh(interval_min=1.0, least_change=least))
-        visited(rig, "1")
+        rig.discover(url("1"))
+        lease = rig.claim_page()
+        rig.frontier.hosts[A].threshold = rig.frontier.revisits.floor
+        rig.finish(lease)
 
         a, b = rig.frontier.revisits.belief(0, A, known(rig, url("1")))
         assert 1 - (b / (b + due_in(rig, "1") / DAY)) ** a == pytest.approx(least, abs=1e-3)
@@ -138,6 +141,16 @@ def test_ablation_without_oldest_first_a_poor_page_waits_for_as_long_as_better_o
 # the threshold
 
 
+def test_until_a_host_shows_what_its_visits_are_worth_pages_are_due_after_the_mean_time_between_changes() -> (
+    None
+):
+    rig = FrontierRig(A, refresh=Refresh(interval_min=1.0, prior_shape=2.0, prior_rate=4.0))
+
+    visited(rig, "1")
+
+    assert due_in(rig, "1") == pytest.approx(DAY / 4.0, rel=0.01)
+
+
 def test_a_host_without_room_raises_its_threshold_and_one_with_room_lowers_it() -> None:
     rates = {url(f"{n}"): 1 / 30 for n in range(200)}
     crowded = ChangingHost(rates, dict.fromkeys(rates, 0.5), 1)
@@ -148,7 +161,7 @@ def test_a_host_without_room_raises_its_threshold_and_one_with_room_lowers_it() 
         crowded.rig.apply(lambda planner, page=page: planner.appraise(page, 0.0, "left out"))
     crowded.run(2_400.0)
 
-    assert risen > 50 * crowded.rig.frontier.revisits.threshold(None)
+    assert risen > 50 * crowded.rig.frontier.revisits.floor
     assert crowded.threshold < risen / 3
 
 
@@ -160,7 +173,6 @@ def test_a_host_with_room_visits_fast_pages_as_often_as_a_visit_is_worth_its_cos
 
     assert host.visits[url("fast")] > 1_000
     assert host.visits[url("slow")] < 100
-    assert host.threshold == host.rig.frontier.revisits.threshold(None), "there is room for all"
 
 
 def test_a_page_that_changes_faster_than_it_can_be_followed_is_left_to_the_others() -> None:
@@ -217,7 +229,7 @@ def test_the_threshold_survives_a_restart() -> None:
 
     rig.restart()
 
-    assert rig.frontier.revisits.threshold(rig.frontier.hosts[A]) == 0.01
+    assert rig.frontier.hosts[A].threshold == 0.01
 
 
 # priors
