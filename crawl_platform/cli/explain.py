@@ -8,7 +8,7 @@ import click
 
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
-from crawl_platform.cli.output import json_option, print_json, show
+from crawl_platform.cli.output import count_text, json_option, print_json, show
 from crawl_platform.clock import SystemClock
 from crawl_platform.fleet.explain import Sources, explain_url
 
@@ -54,10 +54,13 @@ def in_words(facts: dict[str, Any]) -> list[str]:
     ]
     if state is not None:
         reason = f" ({state['reason']})" if state["reason"] else ""
+        worth = f" ({state['worth']})" if state["worth"] else ""
         lines.append(
-            f"  state:  {state['state']}{reason}, depth {state['depth']}, value {show(state['value'])}, "
+            f"  state:  {state['state']}{reason}, depth {state['depth']}, value {show(state['value'])}{worth}, "
             f"found {show(state['discovered_at'])}"
         )
+    if facts["group"] is not None:
+        lines.append(f"  group:  {_group_in_words(facts['group'])}")
     lines += [
         f"  fetch:  {show(f['started_at'])} {f['lane']}: {f['outcome']} ({show(f['status'])}), "
         f"{f['duration_ms'] or 0:.0f} ms"
@@ -66,6 +69,14 @@ def in_words(facts: dict[str, Any]) -> list[str]:
     if facts["linked_by"]:
         lines.append(f"  linked by: {', '.join(facts['linked_by'])}")
     return [*lines, f"  next:   {_next(facts)}"]
+
+
+def _group_in_words(group: dict[str, Any]) -> str:
+    text = f"{group['template']}, {count_text(group['pages'], 'page')}"
+    if group["rate"] is None:
+        return f"{text}, change rate not known yet"
+    low, high = show(group["rate_low"]), show(group["rate_high"])
+    return f"{text}, each changes {show(group['rate'])} times a day (80 % sure of {low} to {high})"
 
 
 def _next(facts: dict[str, Any]) -> str:
@@ -96,6 +107,8 @@ def _next(facts: dict[str, Any]) -> str:
     share = (
         f"; its host has {allotted} fetches in window {window['window_id']}" if allotted is not None else ""
     )
+    if window and window["fetches_for_group"] is not None:
+        share += f", its group {window['fetches_for_group']}"
     return f"waits in the {state['lane']} lane, {when}{share}"
 
 

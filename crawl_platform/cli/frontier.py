@@ -1,5 +1,6 @@
 """`crawl frontier` and `crawl shards`: what waits where, and who owns it."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import click
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import count_text, json_option, print_json, print_rows, show
-from crawl_platform.clock import SystemClock
+from crawl_platform.clock import SystemClock, as_datetime
 from crawl_platform.errors import ConfigurationError, ExchangeError
 from crawl_platform.fleet.queues import (
     HostDetail,
@@ -38,7 +39,8 @@ def frontier(host: str | None, limit: int, as_json: bool, home: Path) -> None:
     if host is not None:
         _one_host(crawl, named_host(host), limit, as_json)
         return
-    queues = host_queues(crawl.home, crawl.lake, SystemClock().now())
+    now = as_datetime(SystemClock().now())
+    queues = host_queues(crawl.home, crawl.lake, now.timestamp())
     if as_json:
         print_json([_as_dict(queue) for queue in queues[:limit]])
         return
@@ -50,10 +52,18 @@ def frontier(host: str | None, limit: int, as_json: bool, home: Path) -> None:
     lanes = [lane for lane in LANES if any(queue.lanes.get(lane) for queue in queues)]
     columns = {"host": "host", "known": "known", "fetched": "fetched", **{lane: lane for lane in lanes}}
     columns |= {"next_due": "next due", "backed_off_until": "left alone until"}
-    rows = [{**_as_dict(queue), **{lane: queue.lanes.get(lane, 0) for lane in lanes}} for queue in queues]
+    rows = [
+        {**_as_dict(queue), **{lane: queue.lanes.get(lane, 0) for lane in lanes}, "next_due": _due(queue.next_due, now)}
+        for queue in queues
+    ]  # fmt: skip
     print_rows(rows[:limit], columns, "the frontier is empty")
     if len(rows) > limit:
         click.echo(f"(the {limit} fullest of {len(rows):,} hosts; --limit shows more)")
+
+
+def _due(at: datetime | None, now: datetime) -> str:
+    """Ranks before now only order the queue: all of these may be fetched as soon as it is their turn."""
+    return "now" if at is not None and at <= now else show(at)
 
 
 def _as_dict(queue: HostQueue) -> dict[str, Any]:
@@ -69,16 +79,16 @@ def _one_host(crawl: Crawl, host: str, limit: int, as_json: bool) -> None:
     if as_json:
         print_json({"host": host, "states": detail.states, "next": detail.following})
         return
-    _print_host(host, detail)
+    _print_host(host, detail, as_datetime(SystemClock().now()))
 
 
-def _print_host(host: str, detail: HostDetail) -> None:
+def _print_host(host: str, detail: HostDetail, now: datetime) -> None:
     states = ", ".join(f"{count:,} {state}" for state, count in detail.states.items() if count)
     click.echo(f"{host}: {states or 'no URL known'}")
     for lane, urls in detail.following.items():
         click.echo(f"\n{lane}")
         for entry in urls:
-            click.echo(f"  {show(entry['due_at'])}  {entry['url']}")
+            click.echo(f"  {_due(entry['due_at'], now):19}  {entry['url']}")
 
 
 @click.command()

@@ -1,6 +1,8 @@
 """`crawl show URL`: the content that the lake keeps of a page."""
 
+import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,9 @@ from crawl_platform.cli.output import bytes_text, json_option, print_json, print
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.pages import content_of, fetch_of, versions_of
 from crawl_platform.web.url import canonicalize
+
+READABLE = 100
+"""Characters of a line of text at most, however wide the terminal."""
 
 
 @click.command("show")
@@ -74,7 +79,9 @@ def _print(facts: dict[str, Any], versions: int, text: str) -> None:
     click.echo(facts["url"])
     click.echo(f"  title:    {show(facts['title'])}")
     status = f", status {facts['status']} from {facts['address']}" if facts.get("status") else ""
-    click.echo(f"  fetched:  {show(facts['fetched_at'])}{status}, version {facts['fetch_id']} of {versions}")
+    click.echo(
+        f"  fetched:  {show(facts['fetched_at'])}{status}, version {facts['fetch_id']} ({versions} kept)"
+    )
     stored = f"{bytes_text(facts['bytes'])}, stored as {bytes_text(facts['stored_bytes'])} {facts['body_encoding']}"
     cut = ", cut at the size cap" if facts["truncated"] else ""
     click.echo(f"  body:     {show(facts['content_type'])}, {show(facts['charset'])}, {stored}{cut}")
@@ -82,7 +89,15 @@ def _print(facts: dict[str, Any], versions: int, text: str) -> None:
     if facts["canonical"] not in (None, facts["url"]):
         click.echo(f"  says that it is the same as {facts['canonical']}")
     click.echo("")
-    click.echo(text or "(no main text)")
+    click.echo(_wrapped(text) or "(no main text)")
+
+
+def _wrapped(text: str) -> str:
+    """Between words on a terminal; into a pipe lines stay whole, so that they can be searched."""
+    if not sys.stdout.isatty():
+        return text
+    width = min(shutil.get_terminal_size().columns, READABLE)
+    return "\n".join(textwrap.fill(line, width) for line in text.splitlines())
 
 
 def _write(path: Path, body: bytes) -> None:

@@ -68,7 +68,7 @@ def _print_report(report: dict[str, Any]) -> None:
         click.echo("  the fleet ended without being stopped: `crawl up` goes on where it was")
     columns = {"name": "process", "state": "state", "pid": "pid", "restarts": "restarts", "detail": ""}
     if report["processes"]:
-        print_rows(report["processes"], columns, "")
+        print_rows([{**p, "pid": str(p["pid"] or "–")} for p in report["processes"]], columns, "")
     cells = {"cell": "cell", "pages": "pages", "errors": "errors", "rate": "fetches/s", "in_flight": "in flight",
              "known_urls": "URLs known", "hosts": "hosts"}  # fmt: skip
     if report["cells"]:

@@ -28,8 +28,12 @@ from crawl_platform.web.host import is_hostname, shard_of
 from crawl_platform.web.traps import trap_reason
 
 SNAPSHOT = """
-SELECT state, lane, due_at, value, depth, fails, rate_a, rate_b, discovered_at, last_success_at
+SELECT state, lane, due_at, value, depth, fails, group_id, rate_a, rate_b, discovered_at, last_success_at
 FROM frontier_now WHERE url = $1
+"""
+GROUP = """
+SELECT g.group_id, g.template, g.pages, c.rate, c.rate_low, c.rate_high
+FROM url_groups g LEFT JOIN change_rates c USING (host, group_id) WHERE g.host = $1 AND g.group_id = $2
 """
 
 
@@ -70,14 +74,17 @@ def explain_url(sources: Sources, url: str) -> dict[str, Any]:
     host = urls.host_of(canonical)
     shard = shard_of(host, sources.lake.n_shards)
     found = _live(sources.home, shard, host, canonical)
+    state = _state(sources, canonical, found)
+    group_id = state["group_id"] if state is not None else 0
     return {
         "url": canonical,
         "rules_fired": urls.explain(url),
         "trap": trap_reason(canonical, sources.settings.frontier),
         "host": _host_facts(sources, host, shard, found),
         "robots": _robots_facts(sources, canonical, found.robots),
-        "state": _state(sources, canonical, found),
-        "window": _window_facts(sources, host),
+        "state": state,
+        "group": _group(sources, host, group_id),
+        "window": _window_facts(sources, host, group_id),
         "decision": _decision(sources, host),
         "last_fetches": _fetches(sources, canonical),
         "robots_fetches": _fetches(sources, urls.origin_of(canonical) + "/robots.txt")[:1],
@@ -159,7 +166,7 @@ def _state(sources: Sources, url: str, found: Found) -> dict[str, Any] | None:
     if found.stores:
         return None
     rows = sources.rows(SNAPSHOT, url)
-    return {**rows[0], "reason": None} if rows else None
+    return {**rows[0], "reason": None, "worth": None} if rows else None
 
 
 def _url_facts(record: UrlRecord) -> dict[str, Any]:
@@ -170,8 +177,10 @@ def _url_facts(record: UrlRecord) -> dict[str, Any]:
         "lane": LANES[record.lane] if queued else None,
         "due_at": as_datetime(record.rank / 1000) if queued else None,
         "value": record.value,
+        "worth": record.worth or None,
         "depth": record.depth,
         "fails": record.fails,
+        "group_id": record.group,
         "rate_a": record.rate_a,
         "rate_b": record.rate_b,
         "discovered_at": as_datetime(record.discovered_at),
@@ -179,7 +188,13 @@ def _url_facts(record: UrlRecord) -> dict[str, Any]:
     }
 
 
-def _window_facts(sources: Sources, host: str) -> dict[str, Any] | None:
+def _group(sources: Sources, host: str, group_id: int) -> dict[str, Any] | None:
+    """The URL's group and how often its pages change (per day), as far as it has been analysed."""
+    found = sources.rows(GROUP, host, group_id) if group_id else []
+    return found[0] if found else None
+
+
+def _window_facts(sources: Sources, host: str, group_id: int) -> dict[str, Any] | None:
     window = sources.client.window(host) if sources.client is not None else None
     if window is None or window.ends_at < sources.now:
         return None
@@ -187,6 +202,7 @@ def _window_facts(sources: Sources, host: str) -> dict[str, Any] | None:
         "window_id": window.window_id,
         "ends_at": as_datetime(window.ends_at),
         "fetches_for_host": window.allocations.get(host),
+        "fetches_for_group": window.groups.get(host, {}).get(group_id),
     }
 
 

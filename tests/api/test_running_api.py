@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from crawl_platform.errors import ConfigurationError
+from crawl_platform.fleet.client import FleetClient
 from crawl_platform.lake.lake import Lake
 from tests.api.serving import Process, api_process, wait_until
 from tests.cli.crawling import HOST, Command, small_crawl
@@ -153,6 +155,20 @@ def test_killed_between_publication_and_row_the_repeat_completes_it_once(
         "SELECT count(*) AS n FROM fetches WHERE request_id = $1", [repeated.json["request_id"]]
     )
     assert fetched["n"].to_pylist() == [1]
+
+
+def test_a_lift_that_was_done_is_recognised_as_its_own(running: tuple[Command, str]) -> None:
+    home = running[0].home
+    client = FleetClient(home / "run" / "nats.json", Lake(home / "lake").n_shards)
+    client.exclude("lifted.test", request_id="e-1")
+
+    first = client.lift("lifted.test", request_id="l-1")
+
+    assert client.lift("lifted.test", request_id="l-1") == first
+    with pytest.raises(ConfigurationError, match="not excluded"):
+        client.lift("lifted.test", request_id="l-2")
+    with pytest.raises(ConfigurationError, match="not excluded"):
+        client.lift("lifted.test")
 
 
 def beside(home: Path, other: Path) -> Path:
