@@ -11,6 +11,8 @@ from tests.orchestration.made_up_crawl import small_web
 
 CHAIN = {"link_graph", "host_ranks", "related_hosts", "promotions"}
 RATES = {"url_groups", "change_rates", "value_model"}
+DECISIONS = {*CHAIN, *RATES, "crawl_schedule"}
+"""What becomes due with news; all else goes by the clock, and a minute may end while a test runs."""
 
 
 @pytest.fixture
@@ -20,7 +22,7 @@ def decided(harness, crawl):
     small_web(crawl)
     harness.observe()
     harness.tick()
-    harness.pretend(*CHAIN, *RATES, "crawl_schedule")
+    harness.pretend(*DECISIONS)
     harness.tick()
     return harness
 
@@ -34,7 +36,7 @@ def test_new_tables_make_the_whole_chain_due_in_one_tick(harness, crawl):
     small_web(crawl)
     harness.observe()
 
-    assert harness.tick() == {*CHAIN, *RATES, "crawl_schedule"}
+    assert harness.tick() >= DECISIONS
 
 
 def test_nothing_is_due_again_without_news(harness, crawl):
@@ -45,9 +47,9 @@ def test_nothing_is_due_again_without_news(harness, crawl):
     harness.decide()
     harness.execute(*RATES, "crawl_schedule")
 
-    assert harness.tick() == set()
+    assert not harness.tick() & DECISIONS
     assert harness.observe() == []
-    assert harness.tick() == set()
+    assert not harness.tick() & DECISIONS
 
 
 def test_an_update_on_the_tick_right_after_a_request_is_not_lost(harness, crawl, clock):
