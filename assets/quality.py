@@ -43,7 +43,10 @@ Row = dict[str, Any]
 
 
 @dg.asset(
-    deps=["fetches", "links", "pages", "hosts", "frontier", "fleet_stats", "commits", "requests"],
+    deps=[
+        *("fetches", "links", "pages", "hosts", "frontier", "fleet_stats", "commits", "requests"),
+        *("change_rates", "value_model"),
+    ],
     group_name=GROUP,
     owners=OWNERS,
     kinds={"delta", "python"},
