@@ -23,7 +23,8 @@ def floor_of(interval_min: float, least_change: float) -> float:
     """θ (days) that no page of at least `LEAST_VALUE` waits for: the other bounds hold it longer.
 
     It may be visited once it is `interval_min` days old and has changed with probability `least_change`. By
-    V ≈ P·t/2 its index is then at least half their product.
+    V ≈ P·t/2 its index is then about half their product. (Not so for a page that changes many times within
+    `interval_min`: no visit keeps that one fresh, and only spare turns go to it.)
     """
     return LEAST_VALUE * least_change * interval_min / 2
 

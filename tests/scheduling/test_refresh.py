@@ -1,4 +1,5 @@
 import json
+import math
 
 import numpy as np
 import pytest
@@ -7,7 +8,10 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from crawl_platform.scheduling.refresh import (
+    age_of_change,
+    age_of_index,
     bayes_index,
+    change_chance,
     expected_freshness,
     index_one,
     known_rate_index,
@@ -71,3 +75,38 @@ def test_at_the_published_optimum_all_active_pages_have_the_same_index():
                 )
         objective = sum(i * expected_freshness(rate, f) for i, rate, f in pages if f > 1e-9)
         assert objective == pytest.approx(case["cho_fixed_interval"]["objective"], rel=1e-5)
+
+
+# ages
+
+
+@given(st.floats(0.05, 60), st.floats(1e-4, 500), st.floats(1e-5, 300), st.floats(1e-3, 400))
+def test_at_its_age_the_index_is_reached(a, b, index, oldest):
+    age = age_of_index(a, b, index, oldest)
+
+    assert 0 < age <= oldest
+    if age < oldest:
+        assert index_one(a, b, age * 1.002) >= index * (1 - 1e-9)
+        assert index_one(a, b, age / 1.002) <= index * (1 + 1e-9)
+    else:
+        assert index_one(a, b, oldest) <= index * 1.003
+
+
+def test_an_index_that_no_age_reaches_is_met_at_the_oldest():
+    assert age_of_index(3.0, 1.0, 0.6, 180.0) == 180.0, "b/(a − 1) = ½ is all that it ever gets to"
+
+
+@given(st.floats(0.05, 60), st.floats(1e-4, 500), st.floats(0.01, 0.9))
+def test_at_its_age_a_change_has_its_chance(a, b, chance):
+    age = age_of_change(a, b, chance)
+
+    if age < 1e200:
+        assert change_chance(a, b, age) == pytest.approx(chance, rel=1e-6)
+
+
+def test_the_chance_of_a_change_is_the_belief_averaged():
+    belief = stats.gamma(2.0, scale=1 / 5.0)
+    average, _ = integrate.quad(lambda rate: -math.expm1(-rate * 3.0) * belief.pdf(rate), 0, np.inf)
+
+    assert change_chance(2.0, 5.0, 3.0) == pytest.approx(average, rel=1e-6)
+    assert change_chance(2.0, 5.0, 0.0) == 0.0
