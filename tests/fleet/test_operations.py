@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from crawl_platform.errors import ConfigurationError
-from crawl_platform.fleet.messages import Recrawl, ScheduleWindow
+from crawl_platform.fleet.messages import GroupPriors, Recrawl, ScheduleWindow, Worth
+from crawl_platform.scheduling.templates import group_id
 from crawl_platform.settings import Fleet as FleetSettings
 from crawl_platform.web.host import shard_of
 from tests.fleet.checks import (
@@ -29,6 +30,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         Plan("big.test", 600),
         Plan("tiny.test", 10),
         Plan("window.test", 25),
+        Plan("groups.test", 12),
         Plan("far.test", 3),
     )
     with serve(tmp_path_factory.mktemp("web"), *plans) as running_world:
@@ -113,6 +115,56 @@ def test_a_window_with_a_small_allocation_is_obeyed(running: Fleet, world: World
     assert len(tiny) == 1 + len(world.sites["tiny.test"].pages), (
         "a host without an allocation is not held back"
     )
+
+
+def test_a_group_is_given_what_its_window_allots_and_is_believed_what_is_told_of_it(
+    running: Fleet, world: World
+) -> None:
+    pages = group_id("groups.test", "/p#.html")
+    now = time.time()
+    window = ScheduleWindow("window-3", now, now + 4.0, 99, {"groups.test": 50}, {"groups.test": {pages: 3}})
+    running.client.priors(GroupPriors((1.0, 50.0), {}, {"groups.test": {pages: (3.0, 0.001)}}))
+    running.client.schedule(window)
+
+    running.seed([world.url("groups.test")])
+    eventually(lambda: time.time() > window.ends_at, 10.0)
+    running.wait_quiet()
+
+    told = running.client.window("groups.test")
+    assert told is not None
+    assert told.groups == {"groups.test": {pages: 3}}
+    rows = running.rows(
+        "SELECT url, group_id, template, window_id, predicted_change FROM fetches "
+        "WHERE host = 'groups.test' AND kind = 'page' ORDER BY started_at"
+    )
+    within = [row for row in rows if row["window_id"] == "window-3" and row["group_id"] == pages]
+    assert len(within) == 3
+    assert len(rows) == len(world.sites["groups.test"].pages), "when it has ended the rest follows"
+    assert {row["template"] for row in within} == {"/p#.html"}
+    assert {row["predicted_change"] for row in rows} == {None}, "nothing can have changed since no visit"
+
+    running.client.recrawl(within[0]["url"], request_id="groups-1")
+    query = "SELECT predicted_change FROM fetches WHERE request_id = 'groups-1'"
+    eventually(lambda: running.rows(query) != [], 10.0)
+    age = running.rows(
+        "SELECT epoch(max(started_at)) - epoch(min(started_at)) AS age FROM fetches WHERE url = $1",
+        within[0]["url"],
+    )[0]["age"]
+    expected = 1 - (0.001 / (0.001 + age / 86_400)) ** 3
+    assert running.rows(query)[0]["predicted_change"] == pytest.approx(expected, rel=1e-3)
+
+
+def test_what_a_url_is_worth_is_told_once_and_kept(running: Fleet, world: World) -> None:
+    url = world.url("small.test", "p9.html")
+
+    assert running.client.appraise([Worth(url, 0.01, "duplicate of p8")]) == 1
+    with pytest.raises(ConfigurationError, match="not a URL"):
+        running.client.appraise([Worth(url, 0.5), Worth("mailto:x", 0.5)])
+    running.client.recrawl(url, request_id="worth-1")
+    query = "SELECT value FROM fetches WHERE request_id = 'worth-1'"
+    eventually(lambda: running.rows(query) != [], 10.0)
+
+    assert running.rows(query)[0]["value"] == pytest.approx(0.01)
 
 
 def test_an_exclusion_is_in_force_within_five_seconds(running: Fleet, world: World) -> None:

@@ -1,0 +1,82 @@
+"""What the fleet is told: windows by shard, and what URLs are worth."""
+
+import msgspec
+import pytest
+
+from crawl_platform.fleet.client import merged
+from crawl_platform.fleet.inbox import Arrival, Inbox
+from crawl_platform.fleet.messages import (
+    Appraise,
+    Discover,
+    DiscoveredUrl,
+    ScheduleWindow,
+    Worth,
+    decode_inbox,
+    encode,
+)
+from crawl_platform.testing.builders import FrontierRig
+from tests.frontier.scenes import A, known, url
+
+
+def part(name: str, starts_at: float, **hosts: int) -> ScheduleWindow:
+    groups = {f"{host}.test": {7: fetches} for host, fetches in hosts.items()}
+    return ScheduleWindow(
+        name, starts_at, starts_at + 60, 9, {f"{h}.test": n for h, n in hosts.items()}, groups
+    )
+
+
+def test_the_window_of_all_shards_is_that_of_its_parts() -> None:
+    whole = merged([part("w1", 0.0, a=1), part("w1", 0.0), part("w1", 0.0, b=2)])
+
+    assert whole == ScheduleWindow(
+        "w1", 0.0, 60.0, 9, {"a.test": 1, "b.test": 2}, {"a.test": {7: 1}, "b.test": {7: 2}}
+    )
+
+
+def test_while_a_window_is_being_told_shards_that_have_not_got_it_are_left_out() -> None:
+    whole = merged([part("w1", 0.0, a=1), part("w2", 60.0, b=2)])
+
+    assert whole is not None
+    assert (whole.window_id, whole.allocations) == ("w2", {"b.test": 2})
+    assert merged([]) is None
+
+
+def test_appraisals_come_out_canonical_and_without_what_is_no_url() -> None:
+    sent = Appraise((Worth("HTTPS://A.test:443/x", 0.1, "why"), Worth("mailto:x", 0.1)))
+
+    assert decode_inbox(encode(sent)) == Appraise((Worth("https://a.test/x", 0.1, "why"),))
+
+
+@pytest.mark.parametrize("value", [-1.0, 1e12])
+def test_a_worth_beyond_all_bounds_is_refused(value: float) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_inbox(encode(Appraise((Worth("https://a.test/", value),))))
+
+
+def arrive(rig: FrontierRig, message: Discover | Appraise) -> None:
+    inbox = Inbox(rig.kv, rig.frontier, "cell-1", "incarnation")
+    rig.apply(lambda planner: inbox.apply(planner, [Arrival(0, 1, message, rig.clock.now())]))
+
+
+def test_an_appraisal_that_arrives_is_the_urls_value() -> None:
+    rig = FrontierRig(A)
+    rig.discover(url("1"))
+
+    for _ in range(2):
+        arrive(rig, Appraise((Worth(url("1"), 0.05, "duplicate of x"), Worth(url("never-seen"), 1.0))))
+
+    assert (known(rig, url("1")).value, known(rig, url("1")).worth) == (0.05, "duplicate of x")
+    assert rig.frontier.known == 1
+
+
+def test_a_url_of_which_no_value_is_said_is_worth_what_its_depth_says() -> None:
+    rig = FrontierRig(A)
+
+    arrive(
+        rig,
+        Discover(
+            (DiscoveredUrl(url("root")), DiscoveredUrl(url("deep"), 3), DiscoveredUrl(url("x"), 3, 0.9))
+        ),
+    )
+
+    assert [known(rig, url(path)).value for path in ("root", "deep", "x")] == [1.0, 0.25, 0.9]
