@@ -40,6 +40,17 @@ def test_no_turn_is_left_unused_while_a_visit_is_worth_its_cost() -> None:
     assert sum(host.visits.values()) >= 0.99 * COUNT
 
 
+class NoSpareTurns(Revisits):
+    """The safeguard off: a host with nothing due waits, and its threshold never falls."""
+
+    def spare(self, state, kv, now):  # type: ignore[no-untyped-def]
+        return None
+
+
+def test_ablation_without_spare_turns_a_threshold_that_rose_too_far_leaves_turns_unused() -> None:
+    assert sum(crawled(NoSpareTurns, 60, 10, 3_600, 4).visits.values()) < 0.9 * COUNT
+
+
 def test_as_many_changes_are_found_as_were_predicted() -> None:
     host = ChangingHost(rates := spread(60, 10, 600, 6), dict.fromkeys(rates, 0.5), 6)
 
