@@ -1,6 +1,9 @@
-"""The compose file: read as text, since there is no container engine here to start it."""
+"""The compose file: read as text, since there is no container engine here to start it. What it asks of our own
+processes is tried with processes."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,13 @@ from sqlalchemy.engine import make_url
 
 from crawl_platform import settings as settings_module
 from crawl_platform.errors import ConfigurationError
+from crawl_platform.fleet import natsserver
+from crawl_platform.fleet.exchange import Endpoint
+from crawl_platform.settings import Fleet as FleetSettings
 from tests.deploy.manifests import DEPLOY
+from tests.fleet.checks import assert_brought_home
+from tests.fleet.harness import Fleet
+from tests.fleet.sites import Plan, free_port, serve
 
 REQUIRED = re.compile(r"\$\{(\w+):\?[^}]*\}")
 OPTIONAL = re.compile(r"\$\{(\w+):-([^}]*)\}")
@@ -176,3 +185,55 @@ def test_one_daemon_and_one_storage_job(services: dict[str, Any]) -> None:
         assert "replicas" not in services[name]["deploy"], name
     needs = services["code"]["depends_on"]
     assert needs[ONE_SHOT] == {"condition": "service_completed_successfully"}
+
+
+def test_a_supervisor_uses_the_nats_and_the_login_that_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NATS as a service of its own, with the compose file's configuration; only port and folder are of this machine."""
+    port = free_port()
+    text = (DEPLOY / "compose" / "nats.conf").read_text()
+    text = text.replace("0.0.0.0:4222", f"127.0.0.1:{port}").replace("8222", str(free_port()))
+    config = tmp_path / "nats.conf"
+    config.write_text(text.replace('"/data"', f'"{tmp_path}/data"'))
+    login = {"NATS_USER": "crawl", "NATS_PASSWORD": "a-Password_1"}
+    server = natsserver.spawn([str(natsserver.binary()), "--config", str(config)], tmp_path / "out", login)
+    for name, value in login.items():
+        monkeypatch.setenv(f"CRAWL_{name}", value)
+    settings = FleetSettings(nats_url=f"nats://127.0.0.1:{port}", shards=8)
+    try:
+        with (
+            serve(tmp_path / "web", Plan("small.test", 10)) as world,
+            Fleet(tmp_path / "home", world.web, fleet=settings).start() as fleet,
+        ):
+            fleet.seed()
+            fleet.wait_quiet()
+            children = [child.name for child in fleet.status().children]
+            fleet.stop()
+
+            assert_brought_home(fleet, *world.sites.values())
+    finally:
+        server.terminate()
+        server.wait(30)
+    file = tmp_path / "home" / "run" / "nats.json"
+    assert children == ["committer", "cell-0"], "no server of its own"
+    assert Endpoint.read(file) == Endpoint(settings.nats_url, "crawl", "a-Password_1")
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_a_supervisor_without_a_contact_says_so_and_ends(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "crawl_platform.fleet",
+        "--console",
+        "supervisor",
+        "--home",
+        str(tmp_path),
+    ]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    assert done.returncode == 1
+    assert "no contact given" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -3,7 +3,6 @@ make a cluster on loopback that loses nothing with one of its members."""
 
 import asyncio
 import re
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,16 +18,10 @@ from crawl_platform.fleet.shards import shard_owners
 from crawl_platform.settings import Settings
 from tests.deploy.manifests import DEPLOY, Rendered
 from tests.fleet.harness import eventually
+from tests.fleet.sites import free_port
 
 USER, PASSWORD = "crawl", "a-Password_1"
 HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 class Cluster:
