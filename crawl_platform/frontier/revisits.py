@@ -5,8 +5,9 @@ not before it has changed with some probability: cost has a floor. Among the fir
 with the highest index is taken; now and then the one that has been due longest, so that nothing waits behind
 better pages for ever.
 
-A due time is planned with the threshold and the prior of its day. When these have changed, a host uses its idle
-turns to look through its queue again, a few pages a turn, for pages that are due by now.
+A turn for which nothing is due is spare: it goes to the best page that may be visited at all. Due times are plans,
+made with the threshold and the priors of their day; when these have changed, spare turns also look through the
+host's queue, a few pages a turn, for what was planned for later than it would be today.
 """
 
 import math
