@@ -8,7 +8,7 @@ import pytest
 
 from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet import natsserver
-from crawl_platform.fleet.exchange import Endpoint, Exchange
+from crawl_platform.fleet.exchange import Endpoint, Exchange, Respond
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +77,34 @@ def test_the_servers_config_is_private(tmp_path: Path) -> None:
 
     assert config.stat().st_mode & 0o077 == 0
     assert (tmp_path / "run" / "nats.json").stat().st_mode & 0o077 == 0
+
+
+async def test_a_question_is_answered_by_whoever_serves_it(exchange: Exchange) -> None:
+    questions: asyncio.Queue[tuple[bytes, Respond]] = asyncio.Queue()
+    await exchange.serve("test.double", lambda data, respond: questions.put_nowait((data, respond)))
+
+    asking = asyncio.create_task(exchange.ask("test.double", b"ab", 60.0))
+    question, respond = await questions.get()
+    await respond(question * 2)
+
+    assert await asking == b"abab"
+
+
+async def test_a_question_that_nobody_serves_is_an_error_at_once(exchange: Exchange) -> None:
+    with pytest.raises(ExchangeError, match=r"nobody answers on test\.nobody"):
+        await exchange.ask("test.nobody", b"", 600.0)
+
+
+async def test_waiting_manifests_are_those_that_nobody_has_acked(exchange: Exchange) -> None:
+    for n in range(4):
+        await exchange.publish("manifest.test.bulk", b"%d" % n)
+    queue = await exchange.manifest_queue()
+    taken = await queue.fetch(batch=3)
+    await taken[1].ack()
+    await exchange.publish("inbox.1", b"not a manifest")
+
+    async with asyncio.timeout(60.0):  # an ack takes a moment to arrive
+        while b"1" in await exchange.waiting_manifests():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+    assert await exchange.waiting_manifests() == [b"0", b"2", b"3"]
