@@ -31,7 +31,8 @@ CHECKS_PER_PAGE = 200
 """The last checks of a page: what is older weighs next to nothing, since rates drift."""
 PAGES_PER_GROUP = 2_000
 """Pages that a group's prior is estimated from, drawn by a hash: more would not move it."""
-RECENT_CHECKS = 2_000
+RECENT_CHECKS = 500
+"""Checks that say whether predictions hold: those made after the priors were last told, in a crawl of any pace."""
 TOLERANCE = 0.15
 """Part by which the changes that were expected may miss those that came, chance apart."""
 

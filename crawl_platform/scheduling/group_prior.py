@@ -33,6 +33,9 @@ LEAST_SPREAD = 0.25
 FIRST_SPREAD = 4.0
 """Where the fit of that variance starts: a factor of e² either way."""
 
+FIRST_SHAPE = 2.0
+"""Where the fit of shapes starts: pages of a group that differ by a factor of two. Few checks hardly move it."""
+
 STEPS = 100
 SETTLED = 1e-3
 """Relative step of every mean below which the fit has settled."""
@@ -140,7 +143,7 @@ def estimate(history: History, group: ArrayLike, n_groups: int) -> Estimate:
         raise ValueError("no check to estimate from")
     pages = np.bincount(of_page, minlength=n_groups).astype(np.float64)
     start = max(float(history.changed.sum()), 0.5) / max(float(history.tau.sum()), 1e-9)
-    a, mean = np.ones(n_groups), np.full(n_groups, start)
+    a, mean = np.full(n_groups, FIRST_SHAPE), np.full(n_groups, start)
     centre, between = np.log(start), FIRST_SPREAD
     doubt = np.full(n_groups, between)
     page_a, page_b = history.replay(a[of_page], (a / mean)[of_page])
