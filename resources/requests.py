@@ -5,10 +5,14 @@ job); `table` means that a row is all there is, and a sensor hands it over.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from crawl_platform.clock import as_datetime
 from crawl_platform.errors import ConfigurationError
@@ -30,9 +34,9 @@ GROUP BY dst_url ORDER BY count(DISTINCT src_host) DESC, count(*) DESC, dst_url 
 """
 """Known URLs of a host that is promoted by request: linked from most hosts first. Parameters: host, most."""
 
-REQUEST_COLUMNS = """
-SELECT n.request_id, epoch(n.requested_at) AS at, n.kind, n.target, n.requested_by, n.via,
-    coalesce(n.reason, '') AS reason, coalesce(n.priority, 0) AS priority"""
+LAST_ASCII = "~"
+"""Above every character that an id has."""
+COLUMNS_READ = [column.name for column in REQUESTS.columns if column.name not in REQUESTS.partition_by]
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -65,14 +69,39 @@ def append_requests(store: Lake, requests: Sequence[Request]) -> int:
 
 
 def find_requests(store: Lake, prefix: str) -> list[Request]:
-    """Requests whose id starts with `prefix`, oldest first; ids that appear twice are one request."""
-    rows = store.query(
-        f"""{REQUEST_COLUMNS} FROM requests n WHERE request_id >= $1 AND request_id < $1 || '~'
-        QUALIFY row_number() OVER (PARTITION BY request_id ORDER BY requested_at) = 1
-        ORDER BY requested_at""",
-        [prefix],
-    )
-    return [msgspec.convert(row, Request) for row in rows.to_pylist()]
+    """Requests whose id starts with `prefix`, oldest first; ids that appear twice are one request.
+
+    Reads only the files whose statistics allow such an id, without a database: some 10 ms.
+    """
+    until = prefix + LAST_ASCII
+    rows: list[dict[str, Any]] = []
+    for path in _files_with_ids(store, prefix, until):
+        filters = (ds.field("request_id") >= prefix) & (ds.field("request_id") < until)
+        rows += pq.ParquetFile(path).read(COLUMNS_READ).filter(filters).to_pylist()
+    found: dict[str, Request] = {}
+    for row in sorted(rows, key=lambda row: row["requested_at"]):
+        request = Request(
+            row["request_id"],
+            row["requested_at"].timestamp(),
+            row["kind"],
+            row["target"],
+            row["requested_by"],
+            row["via"],
+            row["reason"] or "",
+            row["priority"] or 0.0,
+        )
+        found.setdefault(request.request_id, request)
+    return list(found.values())
+
+
+def _files_with_ids(store: Lake, since: str, until: str) -> list[Path]:
+    """Live files that may hold ids from `since` until before `until`; those that don't say may too."""
+    files = pa.table(store.delta("requests").get_add_actions(flatten=True)).to_pylist()
+    return [
+        store.path("requests") / unquote(file["path"])
+        for file in files
+        if (file.get("min.request_id") or "") < until and (file.get("max.request_id") or until) >= since
+    ]
 
 
 def new_requests(
@@ -96,7 +125,9 @@ def _between(store: Lake, kinds: tuple[str, ...], since: int, until: int) -> lis
     source = literal(str(store.path("requests")))
     older = f"ANTI JOIN delta_scan({source}, version => {since}) o ON o.request_id = n.request_id"
     query = f"""
-        {REQUEST_COLUMNS} FROM delta_scan({source}, version => {until}) n {older if since >= 0 else ""}
+        SELECT n.request_id, epoch(n.requested_at) AS at, n.kind, n.target, n.requested_by, n.via,
+            coalesce(n.reason, '') AS reason, coalesce(n.priority, 0) AS priority
+        FROM delta_scan({source}, version => {until}) n {older if since >= 0 else ""}
         WHERE n.via = 'table' AND n.kind IN ({", ".join(map(literal, kinds))})
         QUALIFY row_number() OVER (PARTITION BY n.request_id ORDER BY n.requested_at) = 1
         ORDER BY coalesce(n.priority, 0) DESC, n.requested_at, n.request_id

@@ -1,8 +1,12 @@
 """Everything that is known about one URL: from the cells' stores, the directives in force and the lake."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import duckdb
 
 from crawl_platform.admission.robots import RobotsCache, Verdict
 from crawl_platform.clock import as_datetime
@@ -21,12 +25,16 @@ from crawl_platform.frontier.records import (
     robots_key,
     url_key,
 )
+from crawl_platform.lake.extension import open_duckdb
 from crawl_platform.lake.lake import Lake
+from crawl_platform.lake.views import create_views
 from crawl_platform.settings import Settings
 from crawl_platform.web import url as urls
 from crawl_platform.web.host import is_hostname, shard_of
 from crawl_platform.web.traps import trap_reason
 
+TABLES_READ = ("fetches", "links", "decisions", "frontier", "url_groups", "change_rates")
+VIEWS_READ = ("links_now", "frontier_now")
 SNAPSHOT = """
 SELECT state, lane, due_at, value, depth, fails, group_id, rate_a, rate_b, discovered_at, last_success_at
 FROM frontier_now WHERE url = $1
@@ -46,13 +54,25 @@ class Sources:
     client: FleetClient | None
     now: float
 
-    @property
-    def home(self) -> Path:
-        return self.settings.root
+
+@dataclass(frozen=True)
+class Look(Sources):
+    """One look at the lake, all of it at one commit."""
+
+    connection: duckdb.DuckDBPyConnection
 
     def rows(self, sql: str, *parameters: Any) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.lake.query(sql, list(parameters)).to_pylist()
+        found: list[dict[str, Any]] = self.connection.execute(sql, parameters).to_arrow_table().to_pylist()
         return found
+
+
+@contextmanager
+def _looking(sources: Sources) -> Iterator[Look]:
+    """Only the views that are needed: each costs some 10 ms to create."""
+    vector, commit_id = sources.lake.vector(tables=TABLES_READ)
+    with open_duckdb() as connection:
+        create_views(connection, sources.lake.root, vector, commit_id, frozenset((*TABLES_READ, *VIEWS_READ)))
+        yield Look(sources.settings, sources.lake, sources.client, sources.now, connection)
 
 
 @dataclass(slots=True)
@@ -68,35 +88,38 @@ class Found:
 
 def explain_url(sources: Sources, url: str) -> dict[str, Any]:
     """All facts as one JSON-able dict. Raises `ConfigurationError` if `url` can't be crawled at all."""
-    canonical = urls.canonicalize(_root_of(sources, url) if is_hostname(url) else url)
-    if canonical is None:
-        raise ConfigurationError(f"not a URL that can be crawled: {url!r} (http or https, with a host)")
-    host = urls.host_of(canonical)
-    shard = shard_of(host, sources.lake.n_shards)
-    found = _live(sources.home, shard, host, canonical)
-    state = _state(sources, canonical, found)
+    with _looking(sources) as look:
+        canonical = urls.canonicalize(_root_of(look, url) if is_hostname(url) else url)
+        if canonical is None:
+            raise ConfigurationError(f"not a URL that can be crawled: {url!r} (http or https, with a host)")
+        return {"url": canonical, "rules_fired": urls.explain(url), **_facts(look, canonical)}
+
+
+def _facts(look: Look, url: str) -> dict[str, Any]:
+    host = urls.host_of(url)
+    shard = shard_of(host, look.lake.n_shards)
+    found = _live(look.settings.root, shard, host, url)
+    state = _state(look, url, found)
     group_id = state["group_id"] if state is not None else 0
     return {
-        "url": canonical,
-        "rules_fired": urls.explain(url),
-        "trap": trap_reason(canonical, sources.settings.frontier),
-        "host": _host_facts(sources, host, shard, found),
-        "robots": _robots_facts(sources, canonical, found.robots),
+        "trap": trap_reason(url, look.settings.frontier),
+        "host": _host_facts(look, host, shard, found),
+        "robots": _robots_facts(look, url, found.robots),
         "state": state,
-        "group": _group(sources, host, group_id),
-        "window": _window_facts(sources, host, group_id),
-        "decision": _decision(sources, host),
-        "last_fetches": _fetches(sources, canonical),
-        "robots_fetches": _fetches(sources, urls.origin_of(canonical) + "/robots.txt")[:1],
-        "linked_by": _linkers(sources, canonical),
+        "group": _group(look, host, group_id),
+        "window": _window_facts(look, host, group_id),
+        "decision": _decision(look, host),
+        "last_fetches": _fetches(look, url),
+        "robots_fetches": _fetches(look, urls.origin_of(url) + "/robots.txt")[:1],
+        "linked_by": _linkers(look, url),
     }
 
 
-def _root_of(sources: Sources, host: str) -> str:
+def _root_of(look: Look, host: str) -> str:
     """The first page of a host that was named without a scheme, as the crawl knows it."""
-    found = sources.rows(
+    found = look.rows(
         "SELECT url FROM fetches WHERE host = $1 AND kind = 'page' ORDER BY depth, started_at LIMIT 1", host
-    ) or sources.rows(
+    ) or look.rows(
         "SELECT dst_url AS url FROM links WHERE dst_host = $1 GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1",
         host,
     )
@@ -118,15 +141,15 @@ def _live(home: Path, shard: int, host: str, url: str) -> Found:
     return found
 
 
-def _host_facts(sources: Sources, host: str, shard: int, found: Found) -> dict[str, Any]:
-    policies = sources.client.hosts() if sources.client is not None else {}
+def _host_facts(look: Look, host: str, shard: int, found: Found) -> dict[str, Any]:
+    policies = look.client.hosts() if look.client is not None else {}
     policy = policy_for(policies, host)
     if policy is not None:
         state = policy.state
     elif found.host is not None:
         state = "seed"
     else:
-        seen = sources.rows("SELECT 1 FROM links WHERE dst_host = $1 LIMIT 1", host)
+        seen = look.rows("SELECT 1 FROM links WHERE dst_host = $1 LIMIT 1", host)
         state = "horizon" if seen else "unknown"
     facts: dict[str, Any] = {"name": host, "shard": shard, "cell": found.cell or None, "state": state}
     if policy is not None:
@@ -137,20 +160,20 @@ def _host_facts(sources: Sources, host: str, shard: int, found: Found) -> dict[s
             "known_urls": record.known,
             "queued": record.queued,
             "fetched": record.fetched,
-            "delay": max(record.crawl_delay, sources.settings.politeness.host_delay),
+            "delay": max(record.crawl_delay, look.settings.politeness.host_delay),
         }
         facts["surface_mode"] = record.surface
-        backed_off = record.not_before > sources.now
+        backed_off = record.not_before > look.now
         facts["backed_off_until"] = as_datetime(record.not_before) if backed_off else None
     return facts
 
 
-def _robots_facts(sources: Sources, url: str, record: RobotsRecord | None) -> dict[str, Any]:
+def _robots_facts(look: Look, url: str, record: RobotsRecord | None) -> dict[str, Any]:
     if record is None:
         return {"verdict": "unknown", "detail": "robots.txt has not been read yet: it comes before any page"}
-    cache = RobotsCache(sources.settings.identity.agent, sources.settings.politeness)
+    cache = RobotsCache(look.settings.identity.agent, look.settings.politeness)
     delay = cache.store(urls.origin_of(url), record.rule, record.body, record.expires_at)
-    verdict, _ = cache.verdict(urls.origin_of(url), url, min(sources.now, record.expires_at - 1))
+    verdict, _ = cache.verdict(urls.origin_of(url), url, min(look.now, record.expires_at - 1))
     return {
         "verdict": "denied" if verdict is Verdict.DENIED else verdict.value,
         "read_at": as_datetime(record.fetched_at),
@@ -159,13 +182,13 @@ def _robots_facts(sources: Sources, url: str, record: RobotsRecord | None) -> di
     }
 
 
-def _state(sources: Sources, url: str, found: Found) -> dict[str, Any] | None:
+def _state(look: Look, url: str, found: Found) -> dict[str, Any] | None:
     """The URL's place in the frontier: live, or of the last snapshot where the stores are elsewhere."""
     if found.url is not None:
         return _url_facts(found.url)
     if found.stores:
         return None
-    rows = sources.rows(SNAPSHOT, url)
+    rows = look.rows(SNAPSHOT, url)
     return {**rows[0], "reason": None, "worth": None} if rows else None
 
 
@@ -188,15 +211,15 @@ def _url_facts(record: UrlRecord) -> dict[str, Any]:
     }
 
 
-def _group(sources: Sources, host: str, group_id: int) -> dict[str, Any] | None:
+def _group(look: Look, host: str, group_id: int) -> dict[str, Any] | None:
     """The URL's group and how often its pages change (per day), as far as it has been analysed."""
-    found = sources.rows(GROUP, host, group_id) if group_id else []
+    found = look.rows(GROUP, host, group_id) if group_id else []
     return found[0] if found else None
 
 
-def _window_facts(sources: Sources, host: str, group_id: int) -> dict[str, Any] | None:
-    window = sources.client.window(host) if sources.client is not None else None
-    if window is None or window.ends_at < sources.now:
+def _window_facts(look: Look, host: str, group_id: int) -> dict[str, Any] | None:
+    window = look.client.window(host) if look.client is not None else None
+    if window is None or window.ends_at < look.now:
         return None
     return {
         "window_id": window.window_id,
@@ -206,17 +229,17 @@ def _window_facts(sources: Sources, host: str, group_id: int) -> dict[str, Any] 
     }
 
 
-def _fetches(sources: Sources, url: str) -> list[dict[str, Any]]:
-    return sources.rows(
+def _fetches(look: Look, url: str) -> list[dict[str, Any]]:
+    return look.rows(
         "SELECT started_at, kind, lane, outcome, status, changed, duration_ms FROM fetches "
         "WHERE url = $1 ORDER BY started_at DESC LIMIT 5",
         url,
     )
 
 
-def _decision(sources: Sources, host: str) -> dict[str, Any] | None:
+def _decision(look: Look, host: str) -> dict[str, Any] | None:
     """The last decision about the host: promoted, or held and why."""
-    found = sources.rows(
+    found = look.rows(
         "SELECT decided_at, verdict, reason, decision_id FROM decisions WHERE subject = $1 AND kind <> 'schedule' "
         "ORDER BY decided_at DESC LIMIT 1",
         host,
@@ -224,6 +247,6 @@ def _decision(sources: Sources, host: str) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
-def _linkers(sources: Sources, url: str) -> list[str]:
-    found = sources.rows("SELECT DISTINCT src_url FROM links_now WHERE dst_url = $1 ORDER BY 1 LIMIT 5", url)
+def _linkers(look: Look, url: str) -> list[str]:
+    found = look.rows("SELECT DISTINCT src_url FROM links_now WHERE dst_url = $1 ORDER BY 1 LIMIT 5", url)
     return [row["src_url"] for row in found]
