@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 import zstandard
 from warcio.archiveiterator import ArchiveIterator
@@ -29,6 +30,7 @@ def lake(tmp_path: Path) -> Lake:
     """Pages of two days and two hosts; every fifth was cut, every second lies as gzip."""
     lake = Lake(tmp_path / "lake")
     lake.create(4)
+    pages, fetches = [], []
     for number in range(PAGES):
         at = NOON + timedelta(days=number % 2, seconds=number)
         stored = gzip.compress(body(number)) if number % 2 else zstandard.compress(body(number))
@@ -36,9 +38,11 @@ def lake(tmp_path: Path) -> Lake:
         facts["url"] = f"http://h{number % 2}.test/{number}"
         page = {"body": stored, "body_encoding": "gzip" if number % 2 else "zstd", "fetched_at": at}
         page |= {"content_type": "text/html", "truncated": number % 5 == 0}
-        commit(lake, "pages", rows("pages", 1, **facts, **page), number + 1)
+        pages.append(rows("pages", 1, **facts, **page))
         fetched = {"started_at": at, "status": 200, "address": "192.0.2.1", "duration_ms": 12.3}
-        commit(lake, "fetches", rows("fetches", 1, **facts, **fetched), number + 1)
+        fetches.append(rows("fetches", 1, **facts, **fetched))
+    commit(lake, "pages", pa.concat_tables(pages), 1)
+    commit(lake, "fetches", pa.concat_tables(fetches), 1)
     return lake
 
 
@@ -161,7 +165,7 @@ def test_what_is_crawled_meanwhile_is_not_mixed_in(tmp_path: Path, lake: Lake) -
     file = tmp_path / "a.warc.gz"
     cut_off(work(lake, file), 4)
     new = rows("pages", 1, fetch_id="late", url="http://h0.test/late", body=b"late", body_encoding="identity")
-    commit(lake, "pages", new, PAGES + 1)
+    commit(lake, "pages", new, 2)
 
     done = work(lake, file).run(lambda _: None)
 
@@ -195,7 +199,7 @@ def test_versions_that_are_gone_are_told_and_nothing_is_mixed(tmp_path: Path, la
 
 def test_a_damaged_body_is_named_and_the_file_does_not_appear(tmp_path: Path, lake: Lake) -> None:
     bad = rows("pages", 1, fetch_id="f-bad", body=b"\x1f\x8b no gzip", body_encoding="gzip", date=NOON.date())
-    commit(lake, "pages", bad, PAGES + 1)
+    commit(lake, "pages", bad, 2)
     file = tmp_path / "a.warc.gz"
 
     with pytest.raises(LakeError, match="f-bad"):
