@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datasketch import MinHash
 
 Shingles = NDArray[np.uint64]
-"""Hashes of a text's shingles: sorted, each once. Among a billion different ones there is a collision with a probability of 3 %."""
+"""Hashes of a text's shingles: sorted, each once. A billion of them collide anywhere with a probability of 3 %."""
 Signature = NDArray[np.uint32]
 Pair = tuple[str, str]
 """Names of two texts."""
