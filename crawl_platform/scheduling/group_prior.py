@@ -24,8 +24,9 @@ Ints = NDArray[np.int64]
 SHAPE_MIN, SHAPE_MAX = 0.2, 20.0
 """A flatter prior would believe nearly every page dead or alive; a narrower one nothing that its pages show."""
 
-PSEUDO_PAGES = 3.0
-"""So many pages with the spread of all groups stand in every group: a small one can't tell its own."""
+PSEUDO_PAGES = 30.0
+"""So many pages with the spread of all groups stand in every group. Few can tell their own: a group of fast pages
+that nearly always had changed passes for one of a few dead pages and others beyond all measure."""
 
 LEAST_SPREAD = 0.25
 """Least variance of ln(mean rate) between groups: a factor of e^½ either way is always thought possible."""

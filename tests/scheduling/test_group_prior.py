@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
+from crawl_platform.scheduling import group_prior
 from crawl_platform.scheduling.change_rate import HALF_LIFE, Gamma, naive_rate, observe, posterior, update_one
 from crawl_platform.scheduling.group_prior import (
     SHAPE_MAX,
@@ -138,6 +139,17 @@ def test_the_average_page_must_not_stand_in_every_group():
     assert error(with_pages_of_the_average) > 1.5 * error(by_em)
 
 
+@pytest.mark.parametrize(("pages", "runs_away"), [(group_prior.PSEUDO_PAGES, False), (3.0, True)])
+def test_a_group_that_nearly_always_had_changed_does_not_run_away(pages, runs_away, monkeypatch):
+    """Ablation: with a spread of its own, a group is thought to be half dead and half infinitely fast."""
+    monkeypatch.setattr(group_prior, "PSEUDO_PAGES", pages)
+    crawl = simulated(9, seconds=200.0)
+
+    ratio = (by_em(crawl, 40) / by_group(crawl, crawl.rate, 40))[well_seen(crawl, 40)].max()
+
+    assert bool(ratio > 5.0) is runs_away
+
+
 def test_the_interval_holds_the_truth_four_times_in_five():
     hits = []
     for seed in SEEDS:
@@ -162,7 +174,7 @@ def test_planted_priors_are_found_again():
 
     for g, prior in enumerate(planted):
         assert found.prior_a[g] / found.prior_b[g] == pytest.approx(prior.mean, rel=0.08)
-        assert found.prior_a[g] == pytest.approx(prior.a, rel=0.30)
+        assert 0.6 < found.prior_a[g] / prior.a < 1.7  # groups lean on each other's spread
 
 
 def test_a_group_without_pages_believes_what_is_typical():
