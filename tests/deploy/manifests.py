@@ -1,7 +1,9 @@
 """The chart rendered offline: what would be sent to a cluster, as objects."""
 
 import copy
+import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,14 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Manifest:
 
 def render(values: Mapping[str, Any]) -> list[Manifest]:
     """Every manifest of the chart with these values."""
+    return copy.deepcopy(_render(json.dumps(values, sort_keys=True)))
+
+
+@cache
+def _render(text: str) -> list[Manifest]:
+    values = json.loads(text)
     with Chart.load(CHART) as chart:
-        texts = chart.render(dict(values), name=RELEASE, namespace=NAMESPACE)
+        texts = chart.render(values, name=RELEASE, namespace=NAMESPACE)
     return [
         document
         for path, text in texts.items()

@@ -48,11 +48,16 @@ def small_world(tmp_path: Path) -> Iterator[World]:
         yield running_world
 
 
-def test_two_cells_and_a_committer_crawl_a_web_to_its_end(tmp_path: Path, small_world: World) -> None:
+def test_two_cells_one_of_them_started_anew_crawl_a_web_to_its_end(
+    tmp_path: Path, small_world: World
+) -> None:
     with Alone(tmp_path / "home", small_world.web, fleet=TWO) as fleet:
         fleet.start_all()
         fleet.seed()
-        fleet.wait_quiet()
+        fleet.wait_requests(40)
+        assert fleet.end("cell-1") == 0
+        fleet.start_cell("cell-1")
+        fleet.wait_quiet(120.0)
         cells = {row["cell"] for row in fleet.rows("SELECT DISTINCT cell FROM fetches")}
         fleet.stop()
 
@@ -62,21 +67,6 @@ def test_two_cells_and_a_committer_crawl_a_web_to_its_end(tmp_path: Path, small_
         assert_polite(fleet.requests())
         assert_whole_at_every_commit(fleet.lake)
         assert_drained(fleet)
-
-
-def test_a_cell_goes_on_in_a_new_process_after_a_stop(tmp_path: Path, world: World) -> None:
-    with Alone(tmp_path / "home", world.web, fleet=TWO) as fleet:
-        fleet.start_all()
-        fleet.seed()
-        fleet.wait_requests(60)
-
-        assert fleet.end("cell-1") == 0
-        fleet.start_cell("cell-1")
-        fleet.wait_quiet(120.0)
-        fleet.stop()
-
-        assert_brought_home(fleet, *world.sites.values())
-        assert_one_row_per_request(fleet.requests(), fleet.fetches())
 
 
 def test_prepare_may_be_repeated_and_done_by_two_at_once(tmp_path: Path, small_world: World) -> None:
