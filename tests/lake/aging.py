@@ -2,8 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from crawl_platform.clock import ManualClock
@@ -27,22 +26,26 @@ def clock_days_ago(days: float) -> ManualClock:
 class AgingLake:
     """Every file that appears gets the clock's time as its modification time: history goes by that."""
 
-    def __init__(self, lake: Lake, clock: ManualClock) -> None:
+    def __init__(self, lake: Lake, clock: ManualClock, *, grown: bool = False) -> None:
+        """`grown`: the files of `lake` have their ages already."""
         self.lake = lake
         self.clock = clock
         self.committer = self.new_committer()
         self._numbers: dict[str, int] = {}
-        self._stamped: set[Path] = set()
+        self._stamped: set[str] = set(self._all_files()) if grown else set()
         self.stamp()
 
     def new_committer(self, max_age: float = 1e12) -> Committer:
         return Committer(self.lake, self.clock, redeliver=lambda manifest: None, max_age=max_age)
 
     def stamp(self) -> None:
-        for path in self.lake.root.rglob("*"):
-            if path.is_file() and path not in self._stamped:
-                os.utime(path, (self.clock.now(), self.clock.now()))
-                self._stamped.add(path)
+        for path in set(self._all_files()) - self._stamped:
+            os.utime(path, (self.clock.now(), self.clock.now()))
+            self._stamped.add(path)
+
+    def _all_files(self) -> Iterator[str]:
+        for folder, _, names in os.walk(self.lake.root):
+            yield from (f"{folder}/{name}" for name in names)
 
     def pass_days(self, days: float) -> None:
         self.clock.advance(days * DAY)

@@ -1,11 +1,12 @@
 """What nobody can read any more is deleted, and nothing else: readers at older versions notice nothing."""
 
+import shutil
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from crawl_platform.clock import as_datetime
+from crawl_platform.clock import ManualClock, as_datetime
 from crawl_platform.errors import LakeError
 from crawl_platform.lake import views
 from crawl_platform.lake.delta import STAGED
@@ -24,7 +25,13 @@ EVERYTHING = {
     name: f"SELECT * FROM {name} ORDER BY ALL"
     for name in ("fetches", "links", "pages", "links_now", "pages_now", "commits")
 }
-SHORT = {"links_days": 2.0, "pages_days": 2.0, "fetches_days": 2.0}
+QUICK = {
+    **{f"{name}_days": 1.0 for name in ("links", "pages", "fetches")},
+    "history_days": 2.5,
+    "staged_days": 2.5,
+    "compact_after_files": 3,
+}
+"""All that takes weeks, in days."""
 
 
 @pytest.fixture
@@ -40,25 +47,25 @@ def answers(connection: duckdb.DuckDBPyConnection) -> list[list[tuple[object, ..
 
 
 def live_a_day(aging: AgingLake) -> None:
-    """Eight pages that stay as they are, and one that is new every day."""
-    aging.busy_day(rounds=8)
+    """Four pages that stay as they are, and one that is new every day."""
+    aging.busy_day(rounds=4)
     day = f"{aging.clock.now():.0f}"
     aging.round(aging.visit(day, "https://a.test/news", f"https://b.test/{day}", body=day.encode()))
     aging.pass_days(1)
 
 
 def test_a_reader_at_an_older_commit_gets_the_same_answers_through_all_of_it(aging: AgingLake) -> None:
-    for _ in range(9):
+    for _ in range(6):
         live_a_day(aging)
-        aging.upkeep(**SHORT)
+        aging.upkeep(**QUICK)
     live_a_day(aging)
     held = aging.lake.connect()
     commit_id = aging.lake.vector()[1]
     before = answers(held)
     done: dict[str, set[str]] = {}
 
-    for _ in range(6):
-        report = aging.upkeep(**SHORT)
+    for _ in range(2):
+        report = aging.upkeep(**QUICK)
         for action in ("retain", "compact", "vacuum", "sweep"):
             done.setdefault(action, set()).update(actions(report, action))
         with aging.lake.connect(at=commit_id) as again:
@@ -268,9 +275,7 @@ def test_a_file_that_a_writer_is_about_to_commit_is_left_alone(aging: AgingLake,
 
 
 def test_a_dry_run_changes_nothing_and_says_what_would_happen(aging: AgingLake) -> None:
-    for _ in range(3):
-        aging.busy_day()
-        aging.pass_days(1)
+    aging.busy_day()
     aging.pass_days(10)
 
     def everything() -> dict[Path, bytes]:
@@ -289,53 +294,60 @@ def test_a_dry_run_changes_nothing_and_says_what_would_happen(aging: AgingLake) 
 # the log
 
 
-def grown_log(aging: AgingLake) -> None:
+@pytest.fixture(scope="module")
+def long_log(new_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
+    """A lake with 120 rounds of twelve days, looked after daily; and the time when they are over."""
+    root = shutil.copytree(new_lake, tmp_path_factory.mktemp("long") / "lake")
+    aging = AgingLake(Lake(root), clock_days_ago(60))
     for _ in range(12):
         aging.busy_day(rounds=10)
-        aging.upkeep()
+        aging.upkeep(tables=("fetches", "links", "pages", "commits"))
         aging.pass_days(1)
+    return root, aging.clock.now()
 
 
-def test_the_log_is_cut_off_before_history(aging: AgingLake) -> None:
-    grown_log(aging)
+@pytest.fixture
+def grown(long_log: tuple[Path, float], tmp_path: Path) -> AgingLake:
+    root, now = long_log
+    return AgingLake(Lake(shutil.copytree(root, tmp_path / "grown")), ManualClock(now), grown=True)
 
-    report = aging.upkeep(history_days=3.0)
 
-    start = oldest_readable(aging.lake.root)["fetches"]
-    entries = log_files(aging.lake.path("fetches"))
+def test_the_log_is_cut_off_before_history(grown: AgingLake) -> None:
+    report = grown.upkeep(history_days=3.0)
+
+    start = oldest_readable(grown.lake.root)["fetches"]
+    entries = log_files(grown.lake.path("fetches"))
     assert entries[0][0] > 0
     assert entries[0][1] != "json", "it begins with a checkpoint"
     assert entries[0][0] <= start
     assert "log entries deleted" in actions(report, "vacuum")["fetches"].detail
 
 
-def test_after_that_all_of_history_opens_in_both_engines(aging: AgingLake) -> None:
-    grown_log(aging)
-    aging.upkeep(history_days=3.0)
-    start = oldest_readable(aging.lake.root)["fetches"]
+def test_after_that_all_of_history_opens_in_both_engines(grown: AgingLake) -> None:
+    grown.upkeep(history_days=3.0)
+    start = oldest_readable(grown.lake.root)["fetches"]
 
-    for version in range(start, aging.lake.version("fetches") + 1):
-        in_delta = aging.lake.delta("fetches", version).to_pyarrow_table().num_rows
-        with aging.lake.connect(versions={"fetches": version}) as connection:
+    for version in range(start, grown.lake.version("fetches") + 1, 4):
+        in_delta = grown.lake.delta("fetches", version).to_pyarrow_table().num_rows
+        with grown.lake.connect(versions={"fetches": version}) as connection:
             assert connection.execute("SELECT count(*) FROM fetches").fetchone() == (in_delta,)
-    assert missing_from_history(aging.lake, "fetches") == []
+    assert missing_from_history(grown.lake, "fetches") == []
 
 
-def test_transactions_outlive_their_log_entries(aging: AgingLake) -> None:
-    grown_log(aging)
-    aging.upkeep(history_days=3.0)
+def test_transactions_outlive_their_log_entries(grown: AgingLake) -> None:
+    grown.upkeep(history_days=3.0)
 
     for name in ("fetches", "links", "pages", "commits"):
-        assert aging.lake.delta(name).transaction_version("cell-a/bulk") == 120
+        assert grown.lake.delta(name).transaction_version("cell-a/bulk") == 120
 
 
-def test_a_writer_that_has_the_table_open_goes_on(aging: AgingLake) -> None:
-    grown_log(aging)
-    aging.upkeep(history_days=3.0)
+def test_a_writer_that_has_the_table_open_goes_on(grown: AgingLake) -> None:
+    grown.upkeep(history_days=3.0)
 
-    aging.round(aging.visit("next", "https://a.test/next"))
+    grown.committer.offer([grown.staged(grown.visit("next", "https://a.test/next"), incarnation="cell-b")])
+    grown.committer.round()
 
-    assert "next" in aging.column("SELECT fetch_id FROM fetches")
+    assert "next" in grown.column("SELECT fetch_id FROM fetches")
 
 
 def test_requests_are_kept_whole(aging: AgingLake) -> None:
