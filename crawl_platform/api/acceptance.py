@@ -199,7 +199,7 @@ def request_of(name: str, key: str, body: Body, now: float) -> Request:
     """The request that this key and body make, always with the same id. Raises `Problem` for a wrong target."""
     kind, target, priority = _target(body)
     what = msgspec.json.encode([kind, target, body.reason, priority])
-    request_id = f"api.{name}.{_hash(f'{name} {key}'.encode())[:24]}.{_hash(what)[:12]}"
+    request_id = f"api.{name}.{_hash(key.encode())[:24]}.{_hash(what)[:12]}"
     return Request(request_id, now, kind, target, BY + name, "exchange", body.reason, priority)
 
 

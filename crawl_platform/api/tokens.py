@@ -22,7 +22,7 @@ from crawl_platform.errors import ConfigurationError
 VARIABLE = "CRAWL_API_TOKENS"
 OWN_NAME = "operator"
 """Name of the token that is made when none is given."""
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _TOKEN = re.compile(r"[A-Za-z0-9_.~+/=-]{16,200}")
 
 
@@ -72,7 +72,7 @@ def parse_tokens(text: str) -> dict[str, Caller]:
         if not _NAME.fullmatch(name) or not _TOKEN.fullmatch(token) or scope not in ("", "read"):
             raise ConfigurationError(
                 f"{VARIABLE}: entry {number} is not name:token or name:token:read "
-                "(a name has letters, digits, _ . -; a token at least 16 characters without spaces, commas or colons)"
+                "(a name has letters, digits, _ and -; a token at least 16 characters without spaces, commas or colons)"
             )
         if token in callers or name in {caller.name for caller in callers.values()}:
             raise ConfigurationError(f"{VARIABLE}: entry {number} repeats a name or a token")

@@ -104,21 +104,28 @@ class Export:
         """
         progress = self._progress()
         resumed = progress.pages
+        try:
+            self._write(progress, tell)
+        except duckdb.InterruptException as error:
+            raise KeyboardInterrupt from error
+        except duckdb.Error as error:
+            raise LakeError(f"the lake can't be read: {error}") from error
+        self._part.replace(self._path)
+        self._note.unlink(missing_ok=True)
+        sync_folder(self._path.parent)
+        return Exported(progress.pages, progress.size, resumed)
+
+    def _write(self, progress: Progress, tell: Callable[[int], None]) -> None:
         with self._connect(progress) as connection, self._part.open("r+b") as out:
             out.truncate(progress.size)
             out.seek(progress.size)
             file = WarcFile(out)
             if not progress.size:
-                file.begin(
-                    self._path.name, as_datetime(progress.begun_at), self._agent, self._selection.words()
-                )
+                begun = as_datetime(progress.begun_at)
+                file.begin(self._path.name, begun, self._agent, self._selection.words())
             for day in self._days(connection, progress.day):
                 self._export_day(connection, day, progress, file, out, tell)
             self._keep(progress, out)
-        self._part.replace(self._path)
-        self._note.unlink(missing_ok=True)
-        sync_folder(self._path.parent)
-        return Exported(progress.pages, progress.size, resumed)
 
     def _progress(self) -> Progress:
         """That of an earlier attempt, or a new one at the tables' present versions."""

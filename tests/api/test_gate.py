@@ -146,6 +146,7 @@ async def test_guesses_at_tokens_are_limited_and_hinder_nobody(home: Path, fleet
 def test_a_bucket_never_holds_more_than_its_burst() -> None:
     clock = ManualClock()
     limit = RateLimit(Limits(rate=10.0, burst=2.0), clock)
+    limit.wait("crm")
     clock.advance(1_000.0)
 
     assert [limit.wait("crm") > 0 for _ in range(3)] == [False, False, True]
@@ -199,6 +200,7 @@ def test_tokens_are_named_and_may_be_for_reading_only() -> None:
         "crm:short",
         "crm:0123456789abcdef:write",
         "a b:0123456789abcdef",
+        "a.b:0123456789abcdef",
         "crm:0123456789abcdef,crm:fedcba9876543210",
         "crm:0123456789abcdef,erp:0123456789abcdef",
     ],

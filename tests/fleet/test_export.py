@@ -197,6 +197,14 @@ def test_versions_that_are_gone_are_told_and_nothing_is_mixed(tmp_path: Path, la
         work(lake, file).run(lambda _: None)
 
 
+def test_a_data_file_that_is_gone_is_told_in_a_line(tmp_path: Path, lake: Lake) -> None:
+    for data_file in lake.path("pages").rglob("*.parquet"):
+        data_file.unlink()
+
+    with pytest.raises(LakeError, match="the lake can't be read"):
+        work(lake, tmp_path / "a.warc.gz").run(lambda _: None)
+
+
 def test_a_damaged_body_is_named_and_the_file_does_not_appear(tmp_path: Path, lake: Lake) -> None:
     bad = rows("pages", 1, fetch_id="f-bad", body=b"\x1f\x8b no gzip", body_encoding="gzip", date=NOON.date())
     commit(lake, "pages", bad, 2)
