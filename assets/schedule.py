@@ -107,7 +107,7 @@ def crawl_schedule(
     """One row: a URL group's allotment of fetches in one window; group 0 is the host as a whole. The cells act on
     the window in force."""
     store = lake.open()
-    decided = in_force(lake, window_at(clock.now(), crawl_settings.orchestration.window_seconds))
+    decided = in_force(lake, window_to_plan(clock.now(), crawl_settings.orchestration.window_seconds))
     inputs = store.inputs_of("crawl_schedule")
     if not decided.rows.num_rows:
         with lake.read(*INPUTS) as reading:
@@ -136,6 +136,11 @@ def window_at(now: float, seconds: float) -> ScheduleWindow:
     """The window that holds `now`; windows start at whole multiples of `seconds` since 1970."""
     start = now // seconds * seconds
     return ScheduleWindow(as_datetime(start).isoformat(), start, start + seconds, 0, {})
+
+
+def window_to_plan(now: float, seconds: float) -> ScheduleWindow:
+    """The window that holds `now`, or the next one once half of it is over: that comes too late to matter."""
+    return window_at(now + seconds / 2, seconds)
 
 
 def in_force(lake: LakeResource, window: ScheduleWindow) -> InForce:
@@ -261,7 +266,7 @@ def _last_use(lake: LakeResource, window: ScheduleWindow) -> dict[str, Any]:
     return {
         "last_window_allotted": int(allotted.sum()),
         "last_window_realised": int(realised.sum()),
-        "last_window": bars("What was made of the window before", "fetches", top["host"].to_pylist(), parts),
+        "last_window": bars("Use of the window before", "fetches", top["host"].to_pylist(), parts),
     }
 
 

@@ -157,6 +157,14 @@ def test_rates_are_near_the_truth_and_lie_in_their_interval(harness, lake, three
     assert all(e.passed for e in result.get_asset_check_evaluations())
 
 
+@pytest.mark.usefixtures("pictures")
+def test_rates_are_drawn_over_how_often_they_were_checked(harness, three_groups):
+    result = harness.execute("url_groups", "change_rates")
+
+    (made,) = result.asset_materializations_for_node("change_rates")
+    assert made.metadata["rates"].md_str.startswith("![Change rate of each group")
+
+
 def test_the_same_inputs_give_the_same_rows(harness, lake, three_groups):
     harness.execute(*CHAIN)
     first = {name: lake.query(f"SELECT * FROM {name}") for name in ("url_groups", "change_rates")}

@@ -105,6 +105,17 @@ def test_the_next_window_is_planned_anew(harness, crawl, lake, fleet, clock):
     assert second.starts_at == first.ends_at
 
 
+@pytest.mark.parametrize(("into", "ahead"), [(0.4, 0), (0.6, 1)])
+def test_a_window_that_is_half_over_is_left_for_the_next(harness, crawl, fleet, clock, into, ahead):
+    small_web(crawl, farm=False)
+    clock.advance(into * HOUR)
+
+    harness.execute("crawl_schedule")
+
+    (window,) = fleet.windows
+    assert window.starts_at == window_at(clock.now(), HOUR).starts_at + ahead * HOUR
+
+
 def test_what_could_not_be_published_is_published_by_the_next_run(harness, crawl, lake, fleet):
     small_web(crawl, farm=False)
     fleet.away = True
