@@ -21,7 +21,8 @@ from crawl_platform.errors import ConfigurationError
 from crawl_platform.lake.tables import TABLES
 from crawl_platform.settings import Settings, load
 from resources.cadence import cadence_of
-from resources.fleet import FleetResource
+from resources.executor import EXECUTOR_VARIABLE, executor_of
+from resources.fleet import STATEFULSET_VARIABLE, FleetResource
 from resources.lake import LakeResource, table_metadata
 from resources.warehouse import WarehouseResource
 from sensors.automation import analysis_sensor, decisions_sensor
@@ -76,7 +77,7 @@ def build_definitions(
         ],
         jobs=list(OPERATOR_JOBS),
         resources={**_resources(settings), **(resource_overrides or {})},
-        executor=dg.in_process_executor,
+        executor=executor_of(os.environ.get(EXECUTOR_VARIABLE)),
     )
 
 
@@ -104,7 +105,11 @@ def _resources(settings: Settings) -> dict[str, Any]:
     endpoint = settings.root / "run" / "nats.json"
     return {
         "lake": LakeResource(root=str(settings.lake_root)),
-        "fleet": FleetResource(endpoint_file=str(endpoint), n_shards=settings.fleet.shards),
+        "fleet": FleetResource(
+            endpoint_file=str(endpoint),
+            n_shards=settings.fleet.shards,
+            statefulset=os.environ.get(STATEFULSET_VARIABLE, ""),
+        ),
         "warehouse": WarehouseResource(home=str(settings.root)),
         "crawl_settings": settings,
         "clock": SystemClock(),

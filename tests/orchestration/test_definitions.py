@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import dagster as dg
+import networkx as nx
 import pytest
 import yaml
 from dagster._core.instance.config import dagster_instance_config
@@ -14,7 +15,17 @@ from crawl_platform.settings import Orchestration, Settings
 from resources import instance
 from resources.launcher import commands
 
-GROUPS = {"fleet", "link_graph", "promotion", "schedule"}
+GROUPS = {
+    "fleet",
+    "link_graph",
+    "promotion",
+    "change_rates",
+    "schedule",
+    "content",
+    "quality",
+    "marts",
+    "upkeep",
+}
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -28,7 +39,29 @@ def test_every_asset_says_what_a_row_is_who_owns_it_and_where_it_belongs(specs):
         assert spec.description.startswith("One row: "), spec.key
         assert spec.owners == ["team:crawl"]
         assert spec.group_name in GROUPS
-        assert "delta" in spec.kinds
+        assert "delta" in spec.kinds or {"dbt", "duckdb"} <= spec.kinds
+
+
+def test_every_asset_shows_its_columns_before_its_first_run_and_has_a_check(settings, specs):
+    definitions = build_definitions(settings=settings)
+    checked = {key.asset_key.to_user_string() for key in definitions.resolve_asset_graph().asset_check_keys}
+
+    for name, spec in specs.items():
+        assert spec.metadata["dagster/column_schema"].columns, name
+        assert name in checked, name
+
+
+def test_the_lineage_is_one_graph_from_the_fetches_to_every_decision_and_mart(settings):
+    graph = build_definitions(settings=settings).resolve_asset_graph()
+    keys = graph.get_all_asset_keys()
+    whole = nx.Graph([(key, parent) for key in keys for parent in graph.get(key).parent_keys])
+    directed = nx.DiGraph([(parent, key) for key in keys for parent in graph.get(key).parent_keys])
+
+    assert set(whole) == keys
+    assert nx.is_connected(whole)
+    below = {key.path[-1] for key in nx.descendants(directed, dg.AssetKey("fetches"))}
+    assert {"promotions", "crawl_schedule", "near_duplicates", "crawl_quality"} <= below
+    assert {"host_daily", "coverage", "freshness", "cost"} <= below
 
 
 def test_every_table_that_no_asset_writes_is_an_external_asset_with_its_columns(specs):
@@ -42,18 +75,21 @@ def test_every_table_that_no_asset_writes_is_an_external_asset_with_its_columns(
 
 
 def test_what_people_act_on_has_a_freshness_policy(specs):
-    for name in ("link_graph", "host_ranks", "promotions", "crawl_schedule", "fetches", "fleet_stats"):
+    external = {name for name, spec in specs.items() if spec.group_name == "fleet"}
+    for name in {"fetches", "fleet_stats", *specs.keys() - external}:
         assert specs[name].freshness_policy is not None, name
 
 
-def test_every_asset_that_decides_is_automated_and_its_sensor_runs_by_default(settings):
+def test_every_asset_that_computes_is_automated_and_its_sensor_runs_by_default(settings):
     definitions = build_definitions(settings=settings)
-    automated = {
-        s.key.to_user_string() for s in definitions.resolve_all_asset_specs() if s.automation_condition
+    manual = {
+        s.key.to_user_string()
+        for s in definitions.resolve_all_asset_specs()
+        if s.group_name != "fleet" and s.automation_condition is None
     }
     sensors = {s.name: s for s in definitions.get_repository_def().sensor_defs}
 
-    assert automated == {"link_graph", "host_ranks", "promotions", "crawl_schedule"}
+    assert manual == set()
     assert set(sensors) == {"decisions", "analysis", "table_events", "promotion", "fastlane"}
     assert all(s.default_status is dg.DefaultSensorStatus.RUNNING for s in sensors.values())
 
