@@ -12,6 +12,7 @@ import dagster as dg
 import numpy as np
 import pyarrow as pa
 
+from assets.automation import DAILY
 from crawl_platform.lake.tables import COLD_PRIORS
 from crawl_platform.scheduling.cold_prior import (
     LEAST_GROUPS,
@@ -55,6 +56,7 @@ class Outcome:
     group_name=GROUP,
     owners=OWNERS,
     kinds={"delta", "python", "scikitlearn"},
+    freshness_policy=DAILY,
     check_specs=[
         dg.AssetCheckSpec(
             "better_than_the_mean",
