@@ -32,6 +32,7 @@ from nats.js.errors import NotFoundError
 from crawl_platform import settings as settings_module
 from crawl_platform.clock import SystemClock
 from crawl_platform.commit.manifest import decode_manifest
+from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.exchange import Endpoint
 from crawl_platform.fleet.messages import Heartbeat, encode
@@ -334,7 +335,10 @@ class Fleet:
         return eventually(quiet, within, "the crawl comes to rest", 0.2)
 
     def _settled(self, after: float) -> bool:
-        beats = self._beats_after(after)
+        try:
+            beats = self._beats_after(after)
+        except ExchangeError:  # NATS was killed, and its supervisor waits the longer the more often it was
+            return False
         return len(beats) == self.settings.fleet.cells and all(
             beat.report["in_flight"] == 0 and beat.report["spooled_bytes"] == 0 and self._was_up(beat)
             for beat in beats
