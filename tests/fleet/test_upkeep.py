@@ -22,7 +22,8 @@ from tests.fleet.harness import Fleet, eventually
 from tests.fleet.sites import Plan, World, serve
 from tests.lake.aging import AgingLake, clock_days_ago
 
-OLD = "SELECT * FROM {} WHERE fetch_id LIKE 'd%' ORDER BY ALL"
+OLD = "SELECT * FROM {} WHERE regexp_matches(fetch_id, '^d[0-9]{{5}}-[0-9]+$') ORDER BY ALL"
+"""Rows of `AgingLake.busy_day`."""
 KEEP = Retention(history_days=60.0, compact_after_files=4, fetches_days=3.0, links_days=3.0, pages_days=3.0)
 CITING = ("fetches", "links", "pages")
 
