@@ -138,6 +138,9 @@ SELECT cell, arg_max(slots, reported_at) AS slots,
 FROM fleet_stats WHERE reported_at > $now - INTERVAL 1 HOUR GROUP BY cell ORDER BY cell
 """
 
+NUMBERS = ("late", "reward", "fetches", "measured", "duration", "size")
+"""Columns of `GROUPS` that are taken as they are."""
+
 SO_FAR = "SELECT count(*) FROM fetches WHERE kind = 'page'"
 
 Floats = NDArray[np.float64]
@@ -196,13 +199,10 @@ def work_of(reading: Reading, settings: Settings, window: ScheduleWindow) -> Wor
         eligible=(queued + np.asarray(groups["visits"], np.float64)).astype(np.int64),
         pages=queued + np.asarray(groups["pages"], np.float64),
         overdue=np.asarray(groups["overdue"], np.int64),
-        **{name: np.asarray(groups[name], np.float64) for name in HISTORY_COLUMNS},
+        **{name: np.asarray(groups[name], np.float64) for name in NUMBERS},
         so_far=float(reading.number(SO_FAR)),
         budget=capacity(reading, settings, window.starts_at, seconds),
     )
-
-
-HISTORY_COLUMNS = ("late", "reward", "fetches", "measured", "duration", "size")
 
 
 def _parameters(settings: Settings, window: ScheduleWindow) -> dict[str, Any]:

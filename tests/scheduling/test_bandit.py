@@ -10,7 +10,7 @@ from crawl_platform.scheduling.allocation import allocate
 from crawl_platform.scheduling.bandit import FADE, by_chance, expected_cost, width, worth
 
 GROUPS, WINDOWS, BUDGET = 40, 200, 150.0
-SEEDS = range(5)
+SEEDS = range(4)
 FLAT = 1e9
 """Width of a utility that does not fade within a window."""
 
