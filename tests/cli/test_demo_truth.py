@@ -85,9 +85,15 @@ def test_a_copy_counts_as_fresh_only_while_the_page_has_not_changed(web, lake):
 
 
 def cluster(lake: Lake, *members: tuple[str, ...]) -> None:
+    """Clusters that we believe in, of pages that were read at the web's start."""
+    crawl = MadeUpCrawl(lake, ManualClock(STARTED))
+    for url in (url for urls in members for url in urls):
+        crawl.page(url, "what it says")
+    fetched = {row["url"]: row["fetch_id"] for row in crawl._rows["pages"]}
+    crawl.commit()
     rows = [
         {
-            "cluster_id": str(number), "url": url, "host": "h", "fetch_id": "f", "representative": urls[0],
+            "cluster_id": str(number), "url": url, "host": "h", "fetch_id": fetched[url], "representative": urls[0],
             "is_representative": url == urls[0], "kind": "exact", "similarity": 1.0, "words": 100, "size": len(urls),
         }
         for number, urls in enumerate(members)
