@@ -43,7 +43,7 @@ def forget_before(root: Path, name: str, version: int) -> None:
 def require_readable(root: Path, versions: Mapping[str, int]) -> None:
     """Raise `LakeError` if upkeep has let go of one of these versions."""
     oldest = oldest_readable(root)
-    for name, version in versions.items():
+    for name, version in sorted(versions.items()):
         if version < oldest.get(name, 0):
             raise LakeError(
                 f"{name} can't be read at version {version} any more: the oldest kept is {oldest[name]} "
