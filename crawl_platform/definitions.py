@@ -25,7 +25,7 @@ from resources.executor import EXECUTOR_VARIABLE, executor_of
 from resources.fleet import STATEFULSET_VARIABLE, FleetResource
 from resources.lake import LakeResource, table_metadata
 from resources.warehouse import WarehouseResource
-from sensors.automation import analysis_sensor, decisions_sensor
+from sensors.automation import analysis_sensor, decisions_sensor, rates_sensor
 from sensors.fastlane import fastlane_sensor
 from sensors.promotion import promotion_sensor
 from sensors.table_events import table_events_sensor
@@ -71,6 +71,7 @@ def build_definitions(
         sensors=[
             table_events_sensor(cadence, EXTERNAL),
             decisions_sensor(cadence),
+            rates_sensor(cadence),
             analysis_sensor(cadence, EXTERNAL),
             promotion_sensor(cadence),
             fastlane_sensor(cadence),

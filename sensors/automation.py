@@ -4,8 +4,10 @@ import dagster as dg
 
 from resources.cadence import Cadence
 
-DECISIONS = ("link_graph", "promotion", "change_rates", "schedule")
+DECISIONS = ("link_graph", "promotion", "schedule")
 """Groups whose assets decide something."""
+RATES = ("change_rates",)
+"""What schedules rest on: heavier, and a schedule does without the newest."""
 ANALYSIS = ("content", "quality", "marts", "upkeep")
 """Groups that describe the crawl and look after it: slower, and never in the run of a decision."""
 
@@ -18,6 +20,17 @@ def decisions_sensor(cadence: Cadence) -> dg.AutomationConditionSensorDefinition
         minimum_interval_seconds=cadence.decisions_tick,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Starts a run of graph, ranks, promotions and schedule when they are due.",
+    )
+
+
+def rates_sensor(cadence: Cadence) -> dg.AutomationConditionSensorDefinition:
+    """Requests runs of groups, change rates and the model behind cold groups."""
+    return dg.AutomationConditionSensorDefinition(
+        "rates",
+        target=dg.AssetSelection.groups(*RATES),
+        minimum_interval_seconds=cadence.decisions_tick,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Starts a run of URL groups, change rates and their model when they are due.",
     )
 
 

@@ -106,7 +106,9 @@ def _settings(home: Path, web: Ready, port: int) -> Settings:
             total_timeout=20.0,
             slots=64,
         ),
-        refresh=Refresh(interval_min=2.0, interval_max=3600.0, prior_rate=1440.0),
+        refresh=Refresh(
+            interval_min=2.0, interval_max=3600.0, prior_rate=200.0, drain_short=30.0, drain_long=900.0
+        ),
         commit=Commit(epoch_seconds=2.0, stats_seconds=5.0, snapshot_seconds=20.0),
         orchestration=Orchestration(profile="demo", port=port, window_seconds=30.0),
     )
