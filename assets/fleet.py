@@ -25,7 +25,7 @@ UPSTREAM = {
 }
 """Rows that cite a row, or a version, of another table."""
 
-FRESH_WITHIN = {"fetches": timedelta(minutes=15), "fleet_stats": timedelta(minutes=15)}
+FRESH_WITHIN = {"fetches": timedelta(minutes=30), "fleet_stats": timedelta(minutes=30)}
 """A fleet that runs writes these all the time: silence means that it has stopped."""
 
 

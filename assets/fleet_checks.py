@@ -240,8 +240,8 @@ Condition = dg.AutomationCondition[Any]
 
 def fleet_checks(cadence: Cadence) -> list[dg.AssetChecksDefinition]:
     """Checks of the tables in `assets.fleet.EXTERNAL`, due at `cadence.checks_cron`."""
-    ticked: Condition = dg.AutomationCondition.cron_tick_passed(cadence.checks_cron)
-    due = ticked.since_last_handled() & ~dg.AutomationCondition.in_progress()
+    # No more than that: Dagster keeps the whole condition of every check whenever its outcome changes.
+    due: Condition = dg.AutomationCondition.cron_tick_passed(cadence.checks_cron)
     specs = [
         dg.AssetCheckSpec(c.name, asset=c.table, description=c.description, automation_condition=due)
         for c in CHECKS

@@ -28,7 +28,7 @@ GROUP = "marts"
 OWNERS = ["team:crawl"]
 POOL = "duckdb_writer"
 """Of one slot: the file has one writer."""
-FRESH_WITHIN = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=6), warn_window=timedelta(hours=3))
+FRESH_WITHIN = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=13), warn_window=timedelta(hours=7))
 SHOWN_HOSTS = 10
 
 Node = Mapping[str, Any]

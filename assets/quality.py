@@ -51,7 +51,7 @@ Row = dict[str, Any]
     owners=OWNERS,
     kinds={"delta", "python"},
     freshness_policy=dg.FreshnessPolicy.time_window(
-        fail_window=timedelta(hours=3), warn_window=timedelta(hours=2)
+        fail_window=timedelta(hours=7), warn_window=timedelta(hours=4)
     ),
     metadata={
         "definitions": markdown_table(

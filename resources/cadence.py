@@ -15,7 +15,9 @@ class Cadence:
 
     table_events_tick: int
     table_event_gap: float
-    """Least time between two events of one table."""
+    """Least time between two events of a table whose silence means that the fleet has stopped."""
+    other_event_gap: float
+    """The same of the other tables."""
     decisions_tick: int
     promotion_tick: int
     fastlane_tick: int
@@ -40,6 +42,7 @@ class Cadence:
 DEMO = Cadence(
     table_events_tick=10,
     table_event_gap=15.0,
+    other_event_gap=15.0,
     decisions_tick=10,
     promotion_tick=5,
     fastlane_tick=2,
@@ -57,21 +60,22 @@ DEMO = Cadence(
 )
 
 PRODUCTION = Cadence(
-    table_events_tick=30,
-    table_event_gap=60.0,
+    table_events_tick=300,
+    table_event_gap=1_200.0,
+    other_event_gap=3_600.0,
     decisions_tick=300,
-    promotion_tick=30,
-    fastlane_tick=5,
+    promotion_tick=120,
+    fastlane_tick=30,
     continuous=False,
     graph_cron="17 */6 * * *",
     schedule_cron="0 * * * *",
     rates_cron="41 3 * * *",
     content_cron="23 4 * * *",
-    quality_cron="7 * * * *",
-    marts_cron="37 * * * *",
+    quality_cron="37 */3 * * *",
+    marts_cron="37 */6 * * *",
     upkeep_cron="13 2 * * *",
-    analysis_tick=300,
-    checks_cron="52 */3 * * *",
+    analysis_tick=900,
+    checks_cron="37 */6 * * *",
     late_links=(600.0, 86_400.0),
 )
 

@@ -84,7 +84,7 @@ def instance_config(profile: str, postgres: bool) -> str:
         dequeue=1 if demo else 5,
         longest_run=600 if demo else 21_600,
         keep_days=1 if demo else 14,
-        keep_skipped_days=1 if demo else 2,
+        keep_skipped_days=1,
     )
     return text + (POSTGRES if postgres else "")
 

@@ -90,14 +90,16 @@ def table_metadata(root: str | Path, name: str) -> dict[str, Any]:
 
 
 def version_metadata(lake: Lake, name: str, version: int, inputs: Mapping[str, int]) -> dict[str, Any]:
-    """What is known of one version of a table; `inputs` are the versions that it was computed from."""
+    """What is known of one version of a table; `inputs` are the versions that it was computed from.
+
+    Its columns and place are in the asset's definition: every event is kept for ever, some of them three times.
+    """
     rows, size = rows_and_bytes(lake, name, version)
     return {
         "dagster/row_count": rows,
         "bytes": size,
         "delta_version": version,
         "inputs": dg.MetadataValue.json(dict(sorted(inputs.items()))),
-        **table_metadata(lake.root, name),
     }
 
 

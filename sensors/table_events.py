@@ -16,6 +16,9 @@ from crawl_platform.lake.tables import TABLES
 from resources.cadence import Cadence
 from resources.lake import LakeResource, Reading, version_metadata
 
+WATCHED = ("fetches", "fleet_stats")
+"""Tables that a running fleet writes all the time, with a freshness policy of minutes (`assets/fleet.py`)."""
+
 SPEED = """
 WITH last AS (
     SELECT arg_max(pages / nullif(seconds, 0), reported_at) AS pages_per_second,
@@ -41,7 +44,7 @@ class Reported(msgspec.Struct, frozen=True):
 
 
 def table_events_sensor(cadence: Cadence, tables: tuple[str, ...]) -> dg.SensorDefinition:
-    """A sensor that reports new versions of `tables`, each at most once per `cadence.table_event_gap`."""
+    """A sensor that reports new versions of `tables`, each at most once per its gap in `cadence`."""
 
     @dg.sensor(
         name="table_events",
@@ -58,9 +61,7 @@ def table_events_sensor(cadence: Cadence, tables: tuple[str, ...]) -> dg.SensorD
         seen = msgspec.json.decode(context.cursor or "{}", type=dict[str, Reported])
         versions, commit_id = store.vector()
         due = [
-            name
-            for name in tables
-            if _due(seen.get(name), versions[name], clock.now(), cadence.table_event_gap)
+            name for name in tables if _due(seen.get(name), versions[name], clock.now(), _gap(name, cadence))
         ]
         if not due:
             return dg.SkipReason("No table has a new version that is due.")
@@ -78,6 +79,10 @@ def table_events_sensor(cadence: Cadence, tables: tuple[str, ...]) -> dg.SensorD
     return table_events
 
 
+def _gap(name: str, cadence: Cadence) -> float:
+    return cadence.table_event_gap if name in WATCHED else cadence.other_event_gap
+
+
 def _due(last: Reported | None, version: int, now: float, gap: float) -> bool:
     return last is None or (version != last.version and now - last.at >= gap)
 
@@ -88,7 +93,6 @@ def _event(
     first = last.version + 1 if last else 0
     return dg.AssetMaterialization(
         name,
-        description=TABLES[name].row,
         metadata={
             **version_metadata(store, name, version, {}),
             "versions": f"{first} to {version}" if first < version else str(version),

@@ -1,3 +1,10 @@
+import dagster as dg
+
+from assets.fleet import FRESH_WITHIN
+from crawl_platform.settings import Orchestration, Settings
+from resources.cadence import PRODUCTION
+from sensors.table_events import WATCHED
+from tests.orchestration.harness import Harness
 from tests.orchestration.made_up_crawl import small_web
 
 
@@ -37,6 +44,28 @@ def test_a_table_has_at_most_one_event_in_fifteen_seconds_which_then_carries_the
 
     assert event.metadata["versions"].value == "1 to 10"
     assert event.metadata["rows_added"].value == 10
+
+
+def test_production_reports_often_only_what_says_that_the_fleet_lives(tmp_path, crawl, clock, fleet):
+    """Events are kept for ever, and nothing in production waits for one."""
+    settings = Settings(home=str(tmp_path), orchestration=Orchestration(profile="production"))
+    with dg.DagsterInstance.ephemeral() as instance:
+        production = Harness(settings, clock, fleet, instance)
+        production.observe()
+        seen = []
+        for _ in range(3):
+            clock.advance(1_200)
+            small_web(crawl, seeds=4, farm=False)
+            seen.append(set(production.observe()))
+
+    assert seen[0] == {"fetches", "fleet_stats"}
+    assert seen[1] == {"fetches", "fleet_stats"}
+    assert seen[2] > {"links", "hosts"}
+
+
+def test_the_tables_reported_often_are_those_with_a_freshness_policy_of_minutes():
+    assert set(WATCHED) == set(FRESH_WITHIN)
+    assert all(window.total_seconds() > PRODUCTION.table_event_gap for window in FRESH_WITHIN.values())
 
 
 def test_versions_that_no_commit_names_yet_are_not_reported(harness, crawl, clock, lake):
