@@ -374,10 +374,16 @@ CRAWL_SCHEDULE = Table(
         _c("reserved", I64, "Of these, reserved for deadlines.", True),
         _c("most", I64, "Most that politeness and available work allow.", True),
         _c("score", F64, "Marginal value per cost at the allotment."),
-        _c("template", S, "Path template; null for the host as a whole, and before a page of the group was read."),
+        _c(
+            "template",
+            S,
+            "Path template; null for the host as a whole, and before a page of the group was read.",
+        ),
         _c("eligible", I64, "Fetches that its queued and due pages are worth in the window."),
         _c("cost", F64, "Expected cost of one fetch, half by time and half by bytes; 1 = the average fetch."),
-        _c("propensity", F64, "Probability with which chance gave the group what it gave; 1: it had no part."),
+        _c(
+            "propensity", F64, "Probability with which chance gave the group what it gave; 1: it had no part."
+        ),
         _c("reason", S, "In words."),
         _c("input_versions", pa.map_(S, I64), "Delta versions that it was computed from.", True),
         _c("date", DATE, "UTC day of the start (partition).", True),

@@ -14,7 +14,9 @@ from crawl_platform.settings import Commit, Fetch, Politeness, Settings
 from crawl_platform.simulation.running import launch
 
 HOST = "manual.test"
-TEXT = "The first page says enough about its subject to be taken for an article, and this is its second clause."
+TEXT = (
+    "The first page says enough about its subject to be taken for an article, and this is its second clause."
+)
 ONE = f"<title>One</title><main><p>{TEXT}</p></main>"
 
 
