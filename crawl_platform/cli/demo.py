@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
+import msgspec
 
 from crawl_platform import settings as settings_module
 from crawl_platform.cli.crawl import DEMO_HOME, Crawl
@@ -67,6 +68,7 @@ def demo(web_seed: int, seconds: float | None, port: int, home: Path) -> None:
     with launch(arguments, web_log, ca_file=home / "web-ca.pem") as web:
         settings = _settings(home, web.ready, port)
         settings_module.save(settings)
+        (home / "web.json").write_bytes(msgspec.json.encode(web.ready))
         with _fleet(settings):
             show = Show(settings, web.ready)
             try:
@@ -106,9 +108,7 @@ def _settings(home: Path, web: Ready, port: int) -> Settings:
             total_timeout=20.0,
             slots=64,
         ),
-        refresh=Refresh(
-            interval_min=2.0, interval_max=3600.0, prior_rate=200.0, drain_short=30.0, drain_long=900.0
-        ),
+        refresh=Refresh(interval_min=2.0, interval_max=3600.0, prior_rate=1440.0),
         commit=Commit(epoch_seconds=2.0, stats_seconds=5.0, snapshot_seconds=20.0),
         orchestration=Orchestration(profile="demo", port=port, window_seconds=30.0),
     )

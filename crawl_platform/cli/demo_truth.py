@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
-from crawl_platform.clock import DAY
+from crawl_platform.clock import DAY, as_datetime
 from crawl_platform.lake.lake import Lake
+from crawl_platform.quality.measure import COPIES
 from crawl_platform.simulation.web import SyntheticWeb
 
 ENOUGH = 20
@@ -25,10 +25,6 @@ FROM change_rates WHERE changed >= {ENOUGH} AND unchanged >= {ENOUGH} ORDER BY c
 CHECKED_PAGES = """
 SELECT host, arg_max(group_id, started_at) AS group_id, url FROM fetches
 WHERE kind = 'page' AND changed IS NOT NULL GROUP BY host, url ORDER BY url
-"""
-COPIES = """
-SELECT url, max(started_at) AS fetched_at FROM fetches
-WHERE kind = 'page' AND outcome IN ('ok', 'not_modified') GROUP BY url ORDER BY url
 """
 MEASURED = """
 SELECT epoch(measured_at) AS at, value, input_versions FROM crawl_quality WHERE measure = 'freshness'
@@ -126,9 +122,10 @@ def freshness(web: SyntheticWeb, lake: Lake) -> Freshness | None:
     if not rows:
         return None
     at, inputs = rows[0]["at"], dict(rows[0]["input_versions"])
-    with lake.connect(versions={"fetches": inputs["fetches"]}) as connection:
-        copies: list[dict[str, Any]] = connection.execute(COPIES).to_arrow_table().to_pylist()
-    equal = [_is_fresh(web, row["url"], row["fetched_at"].timestamp(), at) for row in copies]
+    with lake.connect(versions=inputs) as connection:
+        connection.execute(COPIES, {"now": as_datetime(at)})
+        copies = connection.execute("SELECT url, last_success FROM copies").fetchall()
+    equal = [_is_fresh(web, url, fetched_at.timestamp(), at) for url, fetched_at in copies]
     return Freshness(rows[0]["value"], float(np.mean(equal))) if equal else None
 
 

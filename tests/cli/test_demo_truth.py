@@ -65,6 +65,7 @@ def test_a_copy_counts_as_fresh_only_while_the_page_has_not_changed(web, lake):
     clock = ManualClock(STARTED + 1)
     crawl = MadeUpCrawl(lake, clock)
     urls = sorted(pages_of(web, "news"))
+    crawl.host(urls[0].split("/")[2].split(":")[0])
     for url in urls:
         crawl.visit(url)
     crawl.commit()
@@ -74,7 +75,7 @@ def test_a_copy_counts_as_fresh_only_while_the_page_has_not_changed(web, lake):
 
     row = {
         "measured_at": as_datetime(later), "measure": "freshness", "dimension": "freshness", "value": 0.5,
-        "unit": "share", "input_versions": [("fetches", lake.version("fetches"))], "date": as_datetime(later).date(),
+        "unit": "share", "input_versions": [(name, lake.version(name)) for name in ("fetches", "hosts")], "date": as_datetime(later).date(),
     }  # fmt: skip
     lake.append("crawl_quality", pa.Table.from_pylist([row], schema=TABLES["crawl_quality"].schema))
 
