@@ -17,7 +17,7 @@ from assets.plots import histogram, ranges
 from assets.value_model import value_model
 from crawl_platform.lake.tables import CHANGE_RATES
 from crawl_platform.scheduling.change_rate import bias_reduced_rate, naive_rate
-from crawl_platform.scheduling.group_prior import Estimate, History, estimate, group_rates
+from crawl_platform.scheduling.group_prior import Estimate, History, estimate, group_rates, of_a_new_page
 from resources.lake import LakeResource, Reading, version_metadata
 
 GROUP = "change_rates"
@@ -268,6 +268,8 @@ def _rows(
     changes = np.bincount(of_check, changed, n).astype(np.int64)
     interval = np.bincount(of_check, tau, n) / np.maximum(checks, 1)
     rates = group_rates(found, group)
+    mean = found.prior_a / found.prior_b
+    prior_a, prior_b = of_a_new_page(np.log(mean), found.doubt, found.prior_a)
     classical = [
         (bias_reduced_rate(c, x, t), naive_rate(c, x, t)) if c and t > 0 else (None, None)
         for c, x, t in zip(checks.tolist(), changes.tolist(), interval.tolist(), strict=True)
@@ -278,8 +280,8 @@ def _rows(
         "checks": checks,
         "changed": changes,
         "unchanged": checks - changes,
-        "prior_a": found.prior_a,
-        "prior_b": found.prior_b,
+        "prior_a": prior_a,
+        "prior_b": prior_b,
         "rate": rates.mean,
         "rate_low": rates.low,
         "rate_high": rates.high,

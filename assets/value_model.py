@@ -21,8 +21,8 @@ from crawl_platform.scheduling.cold_prior import (
     Looks,
     judge,
     predict,
-    priors,
 )
+from crawl_platform.scheduling.group_prior import of_a_new_page
 from resources.lake import LakeResource, version_metadata
 
 GROUP = "change_rates"
@@ -107,7 +107,7 @@ def learn(looks: pa.Table) -> Outcome:
         return Outcome(empty, judged, "no group is cold", counts)
     guess = predict(features[watched], log_rate[watched], features[cold])
     shape = float(np.median(looks["prior_a"].to_numpy()[watched]))
-    a, b = priors(guess, judged.squared, shape)
+    a, b = of_a_new_page(guess, judged.squared, shape)
     named = looks.select(["host", "group_id", "template"]).filter(pa.array(cold))
     columns = {name: named[name] for name in named.column_names}
     rows = {**columns, "prior_a": a, "prior_b": b, "predicted_rate": np.exp(guess)}

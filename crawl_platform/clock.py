@@ -8,7 +8,6 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
-
 DAY = 86_400.0
 """Seconds."""
 

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 import xxhash
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import digamma
-
-from crawl_platform.scheduling.group_prior import fit_gamma
 
 Floats = NDArray[np.float64]
 
@@ -100,13 +97,3 @@ def predict(features: Floats, log_rate: ArrayLike, wanted: Floats) -> Floats:
     with threadpool_limits(1):
         guess: Floats = model.fit(features[:, told], np.asarray(log_rate)).predict(wanted[:, told])
     return guess
-
-
-def priors(log_rate: Floats, squared_error: float, shape: float) -> tuple[Floats, Floats]:
-    """Gamma priors (a, b) around guesses that are off by so much; `shape` is that of pages within a group.
-
-    λ = m·g with ln m ~ Normal(guess, error) and g ~ Gamma(shape) of mean 1: E[λ] = exp(guess + error/2), and
-    E[ln λ] is the guess less what the pages' own spread takes.
-    """
-    mean = np.exp(log_rate + squared_error / 2.0)
-    return fit_gamma(mean, log_rate + digamma(shape) - np.log(shape))

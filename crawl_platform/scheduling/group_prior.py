@@ -134,6 +134,18 @@ def pooled(prior_a: ArrayLike, prior_b: ArrayLike, weight: ArrayLike) -> Gamma:
     return Gamma(float(shape), float(rate))
 
 
+def of_a_new_page(log_mean: ArrayLike, doubt: ArrayLike, shape: ArrayLike) -> tuple[Floats, Floats]:
+    """Gammas for a page of which nothing but its group is known: ln m of the group's mean rate m ~ Normal(`log_mean`,
+    `doubt`), and λ = m·g with g ~ Gamma(`shape`) of mean 1.
+
+    E[λ] = exp(log_mean + doubt/2), and E[ln λ] is log_mean less what the pages' own spread takes. A group that
+    nobody has watched may be one of the fastest or never change: believed to be average, its pages would wait so
+    long that nobody found out.
+    """
+    centre, a = np.asarray(log_mean, np.float64), np.asarray(shape, np.float64)
+    return fit_gamma(np.exp(centre + np.asarray(doubt, np.float64) / 2.0), centre + digamma(a) - np.log(a))
+
+
 def estimate(history: History, group: ArrayLike, n_groups: int) -> Estimate:
     """EM from the page posteriors: `group` (P,) is each page's group, a number below `n_groups`.
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
-from crawl_platform.scheduling.cold_prior import Looks, judge, predict, priors
+from crawl_platform.scheduling.cold_prior import Looks, judge, predict
+from crawl_platform.scheduling.group_prior import of_a_new_page
 
 KINDS = {"/": 4.0, "/section/*": 5.0, "/story/*": 1.0, "/about": -4.0, "/p/#.html": -1.0, "/wiki/*": 0.0}
 
@@ -88,7 +89,7 @@ def test_a_feature_that_no_group_has_is_left_out(web):
 
 
 def test_a_vague_guess_makes_a_wide_prior_with_the_guess_in_its_middle():
-    sure, vague = (priors(np.array([2.0]), error, 3.0) for error in (0.01, 4.0))
+    sure, vague = (of_a_new_page(np.array([2.0]), error, 3.0) for error in (0.01, 4.0))
 
     assert vague[0] < sure[0] <= 3.1
     assert digamma(sure[0]) - np.log(sure[1]) == pytest.approx(2.0 + digamma(3.0) - np.log(3.0), abs=0.01)

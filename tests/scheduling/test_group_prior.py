@@ -16,6 +16,7 @@ from crawl_platform.scheduling.group_prior import (
     estimate,
     fit_gamma,
     group_rates,
+    of_a_new_page,
     pooled,
 )
 
@@ -192,6 +193,20 @@ def test_the_fewer_a_group_has_shown_the_wider_is_what_is_believed():
     checks = np.bincount(crawl.group[crawl.page], minlength=40)
 
     assert found.doubt[checks < 5].min() > found.doubt[checks > 200].max()
+
+
+def test_a_new_page_of_an_unwatched_group_may_be_anything_one_of_a_watched_group_is_like_the_others():
+    crawl = simulated(3)
+    found = estimate(history(crawl), crawl.group, 41)
+    watched = int(np.argmin(found.doubt))
+
+    a, b = of_a_new_page(np.log(found.prior_a / found.prior_b), found.doubt, found.prior_a)
+
+    assert a[40] < 0.7
+    assert a[40] < found.prior_a[40] / 2
+    assert a[40] / b[40] > found.prior_a[40] / found.prior_b[40]
+    assert a[watched] == pytest.approx(found.prior_a[watched], rel=0.1)
+    assert a[watched] / b[watched] == pytest.approx(found.prior_a[watched] / found.prior_b[watched], rel=0.1)
 
 
 def test_without_a_check_there_is_nothing_to_estimate():
