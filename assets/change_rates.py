@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from assets.automation import DAILY
 from assets.plots import histogram, ranges
 from assets.value_model import value_model
+from crawl_platform.clock import DAY
 from crawl_platform.lake.tables import CHANGE_RATES
 from crawl_platform.scheduling.change_rate import bias_reduced_rate, naive_rate
 from crawl_platform.scheduling.group_prior import Estimate, History, estimate, group_rates, of_a_new_page
@@ -23,7 +24,6 @@ from resources.lake import LakeResource, Reading, version_metadata
 GROUP = "change_rates"
 OWNERS = ["team:crawl"]
 GROUP_INPUTS = ("fetches", "links", "frontier")
-DAY = 86_400.0
 
 MOST_GROUPS = 500
 """Groups of one host: templates have at most 48 positions, and only some of them tell words apart."""

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from assets.plots import markdown_table, trend
+from crawl_platform.frontier.posterior import prior_of
 from crawl_platform.lake.tables import CRAWL_QUALITY
 from crawl_platform.quality.catalog import MEASURES, READS, measured
 from crawl_platform.quality.measure import Look, Value
@@ -117,15 +118,15 @@ def crawl_quality(lake: LakeResource, crawl_settings: dg.ResourceParam[Settings]
 
 def look_at(settings: Settings, now: datetime) -> Look:
     """What to measure against: the promises and priors of the settings."""
-    shape, rate = settings.refresh.prior_shape, settings.refresh.prior_rate
+    unknown = prior_of(settings.refresh.prior_shape, settings.refresh.prior_rate)
     return Look(
         now=now,
         delay=settings.politeness.host_delay,
         address_delay=settings.politeness.address_delay,
         robots_ttl=settings.politeness.robots_ttl,
         interval_max=settings.refresh.interval_max,
-        prior_a=shape,
-        prior_b=shape / rate,
+        prior_a=unknown.a,
+        prior_b=unknown.b,
     )
 
 

@@ -12,9 +12,7 @@ import msgspec
 
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.messages import Heartbeat
-
-STALE = 10.0
-"""Seconds without a heartbeat after which a cell is called silent."""
+from crawl_platform.fleet.report import STALE
 
 
 class CellState(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from crawl_platform.frontier.posterior import prior_of
 from crawl_platform.lake.extension import open_duckdb
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.views import create_views
@@ -44,6 +45,7 @@ class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def order_of(lake: Lake, refresh: Refresh) -> Order:
     """What a build made now reads: the tables at the last commit. The same versions give the same order."""
     versions, commit_id = lake.vector(tables=INPUTS)
+    unknown = prior_of(refresh.prior_shape, refresh.prior_rate)
     as_of = BEFORE_ALL if commit_id is None else lake.commit(commit_id).committed_at
     return Order(
         root=str(lake.root),
@@ -52,8 +54,8 @@ def order_of(lake: Lake, refresh: Refresh) -> Order:
         as_of=as_of,
         first_day=max(as_of - HISTORY, BEFORE_ALL).date(),
         snapshot_day=_oldest_snapshot(lake, versions).date(),
-        prior_a=refresh.prior_shape,
-        prior_b=refresh.prior_shape / refresh.prior_rate,
+        prior_a=unknown.a,
+        prior_b=unknown.b,
     )
 
 

@@ -12,11 +12,11 @@ import msgspec
 
 from crawl_platform.admission.hosts import EXCLUDED, HORIZON, SEED
 from crawl_platform.admission.robots import Verdict
+from crawl_platform.clock import DAY
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult, value_at
 from crawl_platform.frontier.ports import over_ports
-from crawl_platform.frontier.posterior import DAY
 from crawl_platform.frontier.records import (
     DISCOVERY,
     DROPPED,

@@ -1,10 +1,9 @@
 """A page's posterior as the frontier keeps it: increments over the prior of its group."""
 
+from crawl_platform.clock import DAY
 from crawl_platform.frontier.records import UrlRecord
 from crawl_platform.scheduling.change_rate import Gamma, observe, posterior
 from crawl_platform.scheduling.refresh import change_chance
-
-DAY = 86_400.0
 
 
 def prior_of(shape: float, rate: float) -> Gamma:

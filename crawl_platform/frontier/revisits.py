@@ -12,9 +12,10 @@ host's queue, a few pages a turn, for what was planned for later than it would b
 
 import math
 
+from crawl_platform.clock import DAY
 from crawl_platform.frontier.hosts import Entry, HostState
 from crawl_platform.frontier.kv import OrderedKV
-from crawl_platform.frontier.posterior import DAY, prior_of
+from crawl_platform.frontier.posterior import prior_of
 from crawl_platform.frontier.priors import Priors
 from crawl_platform.frontier.records import REFRESH, UrlRecord, Waiting
 from crawl_platform.scheduling.change_rate import Gamma, posterior

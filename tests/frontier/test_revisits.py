@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from crawl_platform.clock import DAY
 from crawl_platform.frontier.lease import Lease
-from crawl_platform.frontier.posterior import DAY
 from crawl_platform.frontier.records import REFRESH
 from crawl_platform.frontier.revisits import CHOICE
 from crawl_platform.scheduling.change_rate import Gamma

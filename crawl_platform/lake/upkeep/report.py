@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 import pyarrow as pa
 
-from crawl_platform.clock import Clock, as_datetime
+from crawl_platform.clock import DAY, Clock, as_datetime
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import UPKEEP
 
@@ -93,7 +93,7 @@ class Job:
 
     def today(self, days_ago: float = 0.0) -> str:
         """The UTC day so long ago, as partitions are named."""
-        return as_datetime(self.clock.now() - days_ago * 86_400.0).date().isoformat()
+        return as_datetime(self.clock.now() - days_ago * DAY).date().isoformat()
 
     def note(self, table: str, action: str, begun: float, **figures: int | str) -> None:
         at = as_datetime(self.clock.now())

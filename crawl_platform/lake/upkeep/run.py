@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from crawl_platform.clock import Clock
+from crawl_platform.clock import DAY, Clock
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
@@ -12,7 +12,6 @@ from crawl_platform.lake.upkeep.retain import RULES, retain
 from crawl_platform.lake.upkeep.vacuum import history_starts, vacuum
 from crawl_platform.settings import Retention
 
-DAY = 86_400.0
 Held = Mapping[str, Collection[str]]
 
 
