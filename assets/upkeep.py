@@ -13,13 +13,13 @@ import dagster as dg
 
 from assets.plots import bars, markdown_table
 from crawl_platform.cli.output import bytes_text
-from crawl_platform.clock import Clock
+from crawl_platform.clock import DAY, Clock
 from crawl_platform.lake.history import oldest_readable
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
 from crawl_platform.lake.upkeep.compact import partitions_due
 from crawl_platform.lake.upkeep.report import Report
-from crawl_platform.lake.upkeep.run import DAY, orphan_age
+from crawl_platform.lake.upkeep.run import orphan_age
 from crawl_platform.lake.upkeep.vacuum import (
     data_files,
     missing_from_history,
@@ -29,7 +29,7 @@ from crawl_platform.lake.upkeep.vacuum import (
 )
 from crawl_platform.settings import Settings
 from resources.fleet import FleetResource
-from resources.lake import LakeResource, rows_and_bytes, version_metadata
+from resources.lake import LakeResource, version_metadata
 
 GROUP = "upkeep"
 OWNERS = ["team:crawl"]
@@ -121,7 +121,7 @@ def _where_the_bytes_are(store: Lake) -> dg.MarkdownMetadataValue:
     for name in TABLES:
         root = store.path(name)
         on_disk = sum((root / file).stat().st_size for file in (*data_files(root), *staged_files(root)))
-        live = rows_and_bytes(store, name, store.version(name))[1]
+        live = store.rows_and_bytes(name)[1]
         sizes[name] = (live / 1e6, max(on_disk - live, 0) / 1e6)
     largest = sorted(sizes, key=lambda name: -sum(sizes[name]))[:10]
     parts = {

@@ -94,18 +94,10 @@ def version_metadata(lake: Lake, name: str, version: int, inputs: Mapping[str, i
 
     Its columns and place are in the asset's definition: every event is kept for ever, some of them three times.
     """
-    rows, size = rows_and_bytes(lake, name, version)
+    rows, size = lake.rows_and_bytes(name, version)
     return {
         "dagster/row_count": rows,
         "bytes": size,
         "delta_version": version,
         "inputs": dg.MetadataValue.json(dict(sorted(inputs.items()))),
     }
-
-
-def rows_and_bytes(lake: Lake, name: str, version: int) -> tuple[int, int]:
-    """Rows and bytes of the live data files, from the log alone."""
-    files = pa.table(lake.delta(name, version).get_add_actions(flatten=True))
-    if not files.num_rows:
-        return 0, 0
-    return sum(files["num_records"].to_pylist()), sum(files["size_bytes"].to_pylist())

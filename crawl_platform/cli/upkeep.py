@@ -9,7 +9,6 @@ from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import bytes_text, count_text, json_option, print_json, print_rows
 from crawl_platform.clock import SystemClock
-from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.supervisor import is_running
 from crawl_platform.fleet.upkeep import Order, upkeep_here
 from crawl_platform.lake.upkeep.report import Report
@@ -36,11 +35,8 @@ def upkeep(tables: tuple[str, ...], dry_run: bool, as_json: bool, home: Path) ->
 
 def _look_after(crawl: Crawl, tables: tuple[str, ...], dry_run: bool) -> Report:
     """By the committer where there may be one: NATS elsewhere means that the fleet may be elsewhere too."""
-    if is_running(crawl.home):
+    if crawl.settings.fleet.nats_url or is_running(crawl.home):
         return crawl.fleet.upkeep(tables, dry_run=dry_run)
-    if crawl.settings.fleet.nats_url:
-        client = FleetClient(crawl.home / "run" / "nats.json", crawl.lake.n_shards)
-        return client.upkeep(tables, dry_run=dry_run)
     return upkeep_here(crawl.settings, SystemClock(), Order(tables, dry_run))
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pyarrow as pa
 
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
@@ -82,9 +81,7 @@ def _by_day(lake: Lake, since: date, host: str | None) -> list[dict[str, Any]]:
 def _tables(lake: Lake) -> Iterator[dict[str, Any]]:
     """Current rows and bytes of each table from its log, and all that lies in its folder (history, staged files)."""
     for name in TABLES:
-        files = pa.table(lake.delta(name).get_add_actions(flatten=True))
-        rows = sum(files["num_records"].to_pylist()) if files.num_rows else 0
-        current = sum(files["size_bytes"].to_pylist()) if files.num_rows else 0
+        rows, current = lake.rows_and_bytes(name)
         yield {
             "name": name,
             "rows": rows,

@@ -138,6 +138,13 @@ class Lake:
         """Current Delta version of every table: not a consistent vector, see `latest_commit`."""
         return {name: self.version(name) for name in TABLES}
 
+    def rows_and_bytes(self, name: str, version: int | None = None) -> tuple[int, int]:
+        """Rows and bytes of the data files of a version (default: the current one), from the log alone."""
+        files = pa.table(self.delta(name, version).get_add_actions(flatten=True))
+        if not files.num_rows:
+            return 0, 0
+        return sum(files["num_records"].to_pylist()), sum(files["size_bytes"].to_pylist())
+
     def inputs_of(self, name: str, version: int | None = None) -> dict[str, int]:
         """The versions that a commit says its rows were computed from; empty if it says none."""
         version = self.version(name) if version is None else version
