@@ -35,7 +35,7 @@ VALUES = """
 SELECT url, arg_min(value, started_at)::DOUBLE AS value FROM fetches
 WHERE kind = 'page' AND value IS NOT NULL AND url IN (SELECT unnest(?::VARCHAR[])) GROUP BY url
 """
-TOLD = "SELECT url, is_representative, representative, value, worth FROM near_duplicates"
+TOLD = "SELECT url, value, worth FROM near_duplicates"
 
 
 @dg.asset(

@@ -37,7 +37,6 @@ class Result(msgspec.Struct, frozen=True):
 
     unique_id: str
     status: str
-    execution_time: float = 0.0
     message: str | None = None
     failures: int | None = None
 

@@ -37,9 +37,6 @@ class Gamma(NamedTuple):
 INSTANT = 1e-9
 """Days (0.1 ms): no two checks of a page are closer, and below it q0 underflows."""
 
-DEFAULT_PRIOR = Gamma(0.6, 12.0)
-"""One change in twenty days, widely spread: what is believed of a page before any group is known."""
-
 
 def update_one(a: float, b: float, tau: float, changed: bool) -> Gamma:
     """Posterior after one check `tau` days after the last one.
