@@ -40,7 +40,7 @@ COLUMNS_READ = [column.name for column in REQUESTS.columns if column.name not in
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A row of `requests`. `at` is UTC seconds; `kind` is recrawl, promote or exclude."""
+    """A row of `requests`. `at` is UTC seconds; `kind` is recrawl, promote, exclude or lift."""
 
     request_id: str
     at: float

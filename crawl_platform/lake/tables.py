@@ -278,7 +278,7 @@ DECISIONS = Table(
     (
         _c("decision_id", S, "Derived from inputs and subject: the same inputs give the same id.", True),
         _c("decided_at", TIME, "When.", True),
-        _c("kind", S, "promotion or schedule.", True),
+        _c("kind", S, "promotion or schedule; of a request that was refused, its kind.", True),
         _c("subject", S, "Host, URL or group.", True),
         _c("verdict", S, "promoted, held, allocated …", True),
         _c("reason", S, "In words."),
@@ -522,7 +522,7 @@ UPKEEP = Table(
     (
         _c("happened_at", TIME, "When.", True),
         _c("table_name", S, "Table.", True),
-        _c("action", S, "compact, checkpoint, retain, vacuum or sweep.", True),
+        _c("action", S, "retain, compact, vacuum or sweep.", True),
         _c("files_before", I64, "Live data files before (sweep: staged files)."),
         _c("files_after", I64, "The same after."),
         _c("files_removed", I64, "Files deleted from the disk."),
