@@ -25,6 +25,8 @@ from resources.local_fleet import start_supervisor, stop_supervisor, wait_until_
 
 MARKER = "this-is-a-demo"
 DELAY = 1.0
+PACE = 1.5
+"""How much faster than by default its pages change: in minutes something has to be learnt of them."""
 LONG_ENOUGH = 200.0
 """Seconds after which the analysis has to have been seen as well as the loop."""
 
@@ -62,7 +64,7 @@ def demo(web_seed: int, seconds: float | None, port: int, home: Path) -> None:
     require_free(port)
     _empty(home)
     web_log = home / "web.jsonl"
-    arguments = ("synthetic", "--seed", str(web_seed))
+    arguments = ("synthetic", "--seed", str(web_seed), "--pace", str(PACE))
     click.echo(f"starting a synthetic web (--web-seed {web_seed}), a fleet and Dagster in {home} …")
     click.echo(f"meanwhile, elsewhere: .venv/bin/crawl top --home {home}")
     with launch(arguments, web_log, ca_file=home / "web-ca.pem") as web:
