@@ -43,11 +43,15 @@ class Crawl:
 
         With a NATS elsewhere (`fleet.nats_url`) the fleet may run elsewhere too.
         """
-        if not self.settings.fleet.nats_url and not is_running(self.home):
+        if not self._may_run:
             raise ConfigurationError(f"no fleet is running at {self.home}: start it with `crawl up`")
         return FleetClient(self.home / "run" / "nats.json", self.lake.n_shards)
 
     @property
     def running_fleet(self) -> FleetClient | None:
-        """For commands that tell less without a fleet."""
-        return self.fleet if is_running(self.home) else None
+        """For commands that tell less without a fleet; one that runs elsewhere may still not answer."""
+        return self.fleet if self._may_run else None
+
+    @property
+    def _may_run(self) -> bool:
+        return bool(self.settings.fleet.nats_url) or is_running(self.home)

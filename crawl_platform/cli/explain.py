@@ -1,5 +1,6 @@
 """`crawl explain URL`: the facts of `fleet.explain` in words."""
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import count_text, json_option, print_json, show
 from crawl_platform.clock import SystemClock
+from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet.explain import Sources, explain_url
 
 
@@ -20,13 +22,20 @@ from crawl_platform.fleet.explain import Sources, explain_url
 def explain(url: str, as_json: bool, home: Path) -> None:
     """Tell all that is known of URL: its host, robots, place in the queue, fetches, and why."""
     crawl = Crawl.at(home)
-    sources = Sources(crawl.settings, crawl.lake, crawl.running_fleet, SystemClock().now())
-    facts = explain_url(sources, url)
+    facts = _facts(Sources(crawl.settings, crawl.lake, crawl.running_fleet, SystemClock().now()), url)
     if as_json:
         print_json(facts)
         return
     for line in in_words(facts):
         click.echo(line)
+
+
+def _facts(sources: Sources, url: str) -> dict[str, Any]:
+    try:
+        return explain_url(sources, url)
+    except ExchangeError as error:
+        click.echo(f"directives and the window can't be asked for, this is without them: {error}", err=True)
+        return explain_url(replace(sources, client=None), url)
 
 
 def in_words(facts: dict[str, Any]) -> list[str]:

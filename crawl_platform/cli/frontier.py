@@ -99,14 +99,14 @@ def shards(every: bool, as_json: bool, home: Path) -> None:
     """Show who owns the shards, how alive the owners are, and what the shards hold."""
     crawl = Crawl.at(home)
     loads = shard_loads(crawl.home, crawl.lake)
-    owners = read_owners(crawl.home / "run" / "nats.json") if crawl.running_fleet else {}
+    owners = _owners(crawl)
     rows = [{"shard": shard, "cell": owners.get(shard), **_load(load)} for shard, load in loads.items()]
-    cells = _per_cell(owners, loads, _ages(crawl))
+    cells = _per_cell(owners, loads, _ages(crawl) if owners else {})
     if as_json:
         print_json({"cells": cells, "shards": rows})
         return
     held = {"hosts": "hosts", "known": "URLs known", "queued": "URLs waiting"}
-    if not owners:
+    if crawl.running_fleet is None:
         click.echo("no fleet is running: owners stand in its exchange, so only what the shards hold is shown")
     if every or not owners:
         shown = rows if every else [row for row in rows if row["hosts"]]
@@ -114,6 +114,17 @@ def shards(every: bool, as_json: bool, home: Path) -> None:
     else:
         columns = {"cell": "cell", "shards": "shards", **held, "heartbeat_age": "heartbeat (s ago)"}
         print_rows(cells, columns, "no cell owns a shard")
+
+
+def _owners(crawl: Crawl) -> dict[int, str]:
+    """Shard → the cell that owns it; empty where no fleet runs or its exchange is away."""
+    if crawl.running_fleet is None:
+        return {}
+    try:
+        return read_owners(crawl.home / "run" / "nats.json")
+    except ExchangeError as error:
+        click.echo(f"owners can't be asked for, only what the shards hold is shown: {error}", err=True)
+        return {}
 
 
 def _load(load: ShardLoad) -> dict[str, int]:

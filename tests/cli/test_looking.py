@@ -4,12 +4,16 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from warcio.archiveiterator import ArchiveIterator
 
+from crawl_platform import settings as settings_module
 from crawl_platform.cli import main
+from crawl_platform.fleet.exchange import Endpoint
 from crawl_platform.lake.lake import Lake
+from crawl_platform.settings import Fleet, Settings
 from tests.cli.crawling import HOST, ONE, TEXT, Command, small_crawl
 
 
@@ -155,3 +159,35 @@ def test_a_stopped_crawl_still_tells_what_it_holds(tmp_path: Path) -> None:
     assert shards.exit_code == 0
     assert "nothing was fetched" in run(tmp_path, "usage").output
     assert run(tmp_path, "show", "http://a.test/").exit_code == 2
+
+
+@pytest.fixture
+def fleet_elsewhere(tmp_path: Path) -> Path:
+    """The home of a crawl whose NATS is elsewhere, and away; no supervisor runs here."""
+    Lake(tmp_path / "lake").create(4)
+    endpoint = Endpoint(url="nats://127.0.0.1:1")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "nats.json").write_bytes(msgspec.json.encode(endpoint))
+    settings_module.save(Settings(home=str(tmp_path), fleet=Fleet(nats_url=endpoint.url)))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "says", "still"),
+    [
+        (("status",), "the cells can't be asked", '"cells": []'),
+        (("shards",), "owners can't be asked for", '"shards": ['),
+        (("explain", "http://a.test/"), "directives and the window can't be asked for", '"state": "unknown"'),
+    ],
+    ids=["status", "shards", "explain"],
+)
+def test_a_fleet_elsewhere_is_asked_and_its_silence_told(
+    fleet_elsewhere: Path, command: tuple[str, ...], says: str, still: str
+) -> None:
+    told = run(fleet_elsewhere, *command, "--json")
+
+    assert says in told.stderr
+    assert "can't reach NATS" in told.stderr
+    assert still in told.stdout
+    assert told.exit_code == (1 if command == ("status",) else 0)
+    assert "no fleet is running" not in run(fleet_elsewhere, *command).output
