@@ -232,7 +232,18 @@ class Lake:
         return connection
 
     def query(self, sql: str, params: Sequence[Any] | None = None, at: int | None = None) -> pa.Table:
-        """Result of one statement at commit `at` (default: the last)."""
+        """Result of one statement at commit `at` (default: the last).
+
+        Raises `LakeError` with DuckDB's message if the statement is wrong or a file can't be read.
+        """
+        try:
+            return self._query(sql, params, at)
+        except duckdb.InterruptException:  # somebody pressed Ctrl-C: the lake is well
+            raise
+        except duckdb.Error as error:
+            raise LakeError(f"the lake can't be queried: {error}") from error
+
+    def _query(self, sql: str, params: Sequence[Any] | None, at: int | None) -> pa.Table:
         with open_duckdb() as connection:
             views = views_named(connection, sql)
             self._create_views(connection, at, {}, views)

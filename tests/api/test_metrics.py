@@ -96,6 +96,24 @@ def test_what_is_away_is_told_and_the_rest_still_is(
     assert value(found, "crawl_slots", cell="cell-0") > 0
 
 
+async def test_a_lake_whose_files_are_gone_is_told_as_away(
+    home: Path, lake: Lake, busy: tuple[MadeUpFleet, ManualClock]
+) -> None:
+    for file in (home / "lake" / "fleet_stats").rglob("*.parquet"):
+        file.unlink()
+    fleet, clock = busy
+
+    async with serving(home, fleet, clock=clock) as api:
+        answer = await api.get("/metrics")
+        text = await answer.text()
+
+    assert answer.status == 200
+    found = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    assert value(found, "crawl_up", part="lake") == 0
+    assert value(found, "crawl_up", part="exchange") == 1
+    assert value(found, "crawl_pages_total", cell="cell-1") == 8
+
+
 def test_no_label_grows_with_the_web(lake: Lake, busy: tuple[MadeUpFleet, ManualClock]) -> None:
     found = samples(lake, *busy)
 

@@ -130,7 +130,7 @@ def test_ablation_unless_it_is_refused_half_an_answer_comes(
     half = aging.lake.query(f"SELECT fetch_id FROM fetches WHERE date = {day}", at=13)
 
     assert half["fetch_id"].to_pylist() == ["kept"]
-    with pytest.raises(duckdb.Error):
+    with pytest.raises(LakeError, match="can't be queried"):
         aging.lake.query("SELECT fetch_id FROM fetches", at=13)
 
 
