@@ -34,6 +34,7 @@ GROUP BY dst_url ORDER BY count(DISTINCT src_host) DESC, count(*) DESC, dst_url 
 """
 """Known URLs of a host that is promoted by request: linked from most hosts first. Parameters: host, most."""
 
+KINDS = ("recrawl", "promote", "exclude", "lift")
 LAST_ASCII = "~"
 """Above every character that an id has."""
 COLUMNS_READ = [column.name for column in REQUESTS.columns if column.name not in REQUESTS.partition_by]
@@ -105,36 +106,55 @@ def _files_with_ids(store: Lake, since: str, until: str) -> list[Path]:
 
 
 def new_requests(
-    store: Lake, kinds: tuple[str, ...], cursor: Cursor, limit: int = MOST_PER_TICK
+    store: Lake,
+    kinds: tuple[str, ...],
+    cursor: Cursor,
+    limit: int = MOST_PER_TICK,
+    *,
+    unknown: bool = False,
 ) -> tuple[list[Request], Cursor]:
     """The next requests of `kinds` for a sensor to publish, at most `limit`, and the cursor once it has.
 
-    By priority, then by age. A request id that appears twice is one request.
+    With `unknown` also those of kinds that don't exist, for it to refuse. By priority, then by age. A request id
+    that appears twice is one request.
     """
     version = store.version("requests")
     if version == cursor.version:
         return [], cursor
-    found = [r for r in _between(store, kinds, cursor.version, version) if r.request_id not in cursor.done]
+    named = f"n.kind IN ({_literals(kinds)})" + (f" OR n.kind NOT IN ({_literals(KINDS)})" if unknown else "")
+    found = [r for r in _between(store, named, cursor.version, version) if r.request_id not in cursor.done]
     batch = found[:limit]
     if len(batch) == len(found):
         return batch, Cursor(version)
     return batch, Cursor(cursor.version, (*cursor.done, *(r.request_id for r in batch)))
 
 
-def _between(store: Lake, kinds: tuple[str, ...], since: int, until: int) -> list[Request]:
+def _literals(texts: tuple[str, ...]) -> str:
+    return ", ".join(map(literal, texts))
+
+
+def _between(store: Lake, named: str, since: int, until: int) -> list[Request]:
     source = literal(str(store.path("requests")))
     older = f"ANTI JOIN delta_scan({source}, version => {since}) o ON o.request_id = n.request_id"
     query = f"""
         SELECT n.request_id, epoch(n.requested_at) AS at, n.kind, n.target, n.requested_by, n.via,
             coalesce(n.reason, '') AS reason, coalesce(n.priority, 0) AS priority
         FROM delta_scan({source}, version => {until}) n {older if since >= 0 else ""}
-        WHERE n.via = 'table' AND n.kind IN ({", ".join(map(literal, kinds))})
+        WHERE n.via = 'table' AND ({named})
         QUALIFY row_number() OVER (PARTITION BY n.request_id ORDER BY n.requested_at) = 1
         ORDER BY coalesce(n.priority, 0) DESC, n.requested_at, n.request_id
     """
     with open_duckdb() as connection:
         rows: list[dict[str, Any]] = connection.execute(query).to_arrow_table().to_pylist()
     return [msgspec.convert(row, Request) for row in rows]
+
+
+def require_kind(request: Request) -> None:
+    """Raise `ConfigurationError` for a request of a kind that doesn't exist: nobody would carry it out."""
+    if request.kind not in KINDS:
+        raise ConfigurationError(
+            f"unknown kind {request.kind!r}: write {', '.join(KINDS[:-1])} or {KINDS[-1]}"
+        )
 
 
 def require_fresh(request: Request, now: float) -> None:

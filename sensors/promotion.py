@@ -2,7 +2,8 @@
 
 Three sources, each with its own cursor:
 1. rows of `promotions` up to a version whose blocking checks passed in the run that reported it;
-2. rows of `requests` of kind promote and exclude that came by table (an exclusion first);
+2. rows of `requests` of kind promote, exclude and lift that came by table (exclusions and lifts first, in the
+   order they were asked for); kinds that don't exist are refused;
 3. late links: URLs of a promoted host that pages showed while its promotion was under way. Cells that did
    not know the host as seed yet recorded them as horizon; they are looked up again at set times.
 """
@@ -20,11 +21,20 @@ from crawl_platform.settings import Settings
 from resources.cadence import Cadence
 from resources.fleet import FleetResource
 from resources.lake import LakeResource
-from resources.requests import KNOWN_URLS, Request, new_requests, refuse, require_fresh, require_host
+from resources.requests import (
+    KNOWN_URLS,
+    Request,
+    new_requests,
+    refuse,
+    require_fresh,
+    require_host,
+    require_kind,
+)
 from resources.requests import Cursor as RequestCursor
 
 ASSET = dg.AssetKey("promotions")
 EVENTS_PER_TICK = 20
+BARS = ("exclude", "lift")
 
 LATE_URLS = """
 SELECT dst_host AS host, dst_url AS url FROM links_now l
@@ -92,12 +102,12 @@ class Handover:
         self.published.append(Published(host, decision_id, self._now))
 
     def asked(self, request: Request) -> None:
-        """Source 2: one request of kind promote or exclude."""
+        """Source 2: one request of kind promote, exclude or lift, or of one that doesn't exist."""
         try:
+            require_kind(request)
             require_fresh(request, self._now)
-            if request.kind == "exclude":
-                self._client.exclude(request.target, request_id=request.request_id, reason=request.reason)
-                self._log("excluded %s: %s", request.target, request.reason)
+            if request.kind in BARS:
+                self._bar(request)
                 return
             urls = self._known_urls(require_host(request.target))
         except ConfigurationError as error:
@@ -106,6 +116,14 @@ class Handover:
             return
         reason = f"asked for by {request.requested_by}: {request.reason}"
         self._promote(request.target, urls, request.request_id, reason)
+
+    def _bar(self, request: Request) -> None:
+        if request.kind == "exclude":
+            self._client.exclude(request.target, request_id=request.request_id, reason=request.reason)
+            self._log("excluded %s: %s", request.target, request.reason)
+        else:
+            self._client.lift(request.target, request_id=request.request_id, reason=request.reason)
+            self._log("lifted the exclusion of %s: %s", request.target, request.reason)
 
     def late_links(self, published: tuple[Published, ...], times: tuple[float, ...]) -> tuple[Published, ...]:
         """Source 3: look for late links of the hosts whose time it is; returns those still to be looked at."""
@@ -141,7 +159,7 @@ def promotion_sensor(cadence: Cadence) -> dg.SensorDefinition:
         name="promotion",
         minimum_interval_seconds=cadence.promotion_tick,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Hands promotions whose checks passed, and requests to promote or exclude, to the fleet.",
+        description="Hands promotions whose checks passed, and requests to promote, exclude or lift, to the fleet.",
     )
     def promotion(
         context: dg.SensorEvaluationContext,
@@ -156,8 +174,8 @@ def promotion_sensor(cadence: Cadence) -> dg.SensorDefinition:
         cursor = msgspec.json.decode(context.cursor or "{}", type=Cursor)
         most = crawl_settings.orchestration.promotion_urls
         handover = Handover(lake, fleet.client(), clock.now(), most, context.log.info)
-        requests, read = new_requests(store, ("exclude", "promote"), cursor.requests)
-        for request in sorted(requests, key=lambda r: r.kind != "exclude"):
+        requests, read = new_requests(store, (*BARS, "promote"), cursor.requests, unknown=True)
+        for request in sorted(requests, key=lambda r: (0, r.at) if r.kind in BARS else (1, 0.0)):
             handover.asked(request)
         event, version = passed_version(context.instance, cursor)
         if version > cursor.version:

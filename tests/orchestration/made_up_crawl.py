@@ -265,6 +265,12 @@ class RememberingFleet:
         self.excluded[pattern] = reason
         return self._call()
 
+    def lift(self, pattern: str, *, request_id: str = "", reason: str = "") -> int:
+        if pattern not in self.excluded:
+            raise ConfigurationError(f"{pattern} is not excluded")
+        del self.excluded[pattern]
+        return self._call()
+
     def schedule(self, window: ScheduleWindow) -> int:
         sequence = self._call()
         self.windows.append(window)

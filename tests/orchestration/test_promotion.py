@@ -387,6 +387,47 @@ def test_a_request_that_makes_no_sense_is_refused_in_words_and_holds_up_nobody(h
     assert "not a hostname" in verdict_of(lake, "https://a.test/page")["reason"]
 
 
+def test_a_lift_by_table_takes_the_exclusion_back_before_promotions(harness, lake, clock, fleet):
+    fleet.excluded["back.test"] = "by mistake"
+    ask(lake, clock, "promote", "back.test", request_id="p")
+    ask(lake, clock, "lift", "back.test", request_id="l")
+
+    harness.sense("promotion")
+
+    assert fleet.excluded == {}
+    assert list(fleet.promoted) == ["back.test"]
+
+
+@pytest.mark.parametrize(("kinds", "excluded"), [(("exclude", "lift"), False), (("lift", "exclude"), True)])
+def test_exclusions_and_lifts_are_handed_over_in_the_order_they_were_asked_for(
+    harness, lake, clock, fleet, kinds, excluded
+):
+    fleet.excluded["a.test"] = "before"
+    for number, kind in enumerate(kinds):
+        priority = float(number)
+        request = Request(f"{9 - number}", clock.now(), kind, "a.test", "ada", "table", "because", priority)
+        append_requests(lake, [request])
+        clock.advance(1)
+
+    harness.sense("promotion")
+
+    assert ("a.test" in fleet.excluded) == excluded
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [("lift", "b.test is not excluded"), ("erase", "unknown kind 'erase': write recrawl")]
+)
+def test_a_lift_of_nothing_and_an_unknown_kind_are_refused_in_words(harness, lake, clock, fleet, kind, why):
+    ask(lake, clock, kind, "b.test")
+
+    harness.sense("promotion")
+
+    told = verdict_of(lake, "b.test")
+    assert told["verdict"] == "refused"
+    assert told["reason"].startswith(why)
+    assert fleet.calls == 0
+
+
 def test_requests_published_by_others_are_left_alone(harness, lake, clock, fleet):
     ask(lake, clock, "promote", "a.test", via="exchange")
 
