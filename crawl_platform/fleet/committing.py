@@ -65,7 +65,7 @@ class CommitterProcess:
         self._catalog_at = 0.0
         self._upkeep_fault = upkeep_fault
         """Tests only: where the first upkeep is killed."""
-        self._orders: list[tuple[Order, Respond]] = []
+        self._orders: list[tuple[bytes, Respond]] = []
 
     async def run(self, stop: asyncio.Event) -> None:
         """Commit rounds until `stop`. Raises `OwnershipLostError` when another committer has taken over."""
@@ -90,15 +90,17 @@ class CommitterProcess:
         await self._lease.release()
 
     def _take_order(self, data: bytes, respond: Respond) -> None:
-        try:
-            self._orders.append((msgspec.json.decode(data, type=Order), respond))
-        except msgspec.DecodeError as error:
-            log.error("not an order for upkeep, dropped: %s", error)
+        self._orders.append((data, respond))
 
-    async def _upkeep(self, order: Order, respond: Respond, stop: asyncio.Event) -> None:
+    async def _upkeep(self, data: bytes, respond: Respond, stop: asyncio.Event) -> None:
         """Have one portion done by a child and answer with its report; rounds wait meanwhile."""
         try:
+            order = msgspec.json.decode(data, type=Order)
             waiting = await self._waiting_files()
+        except msgspec.DecodeError as error:
+            log.error("not an order for upkeep: %s", error)
+            await respond(msgspec.json.encode(Answer(error=f"that is not an order: {error}")))
+            return
         except ExchangeError as error:
             await respond(msgspec.json.encode(Answer(error=str(error))))
             return

@@ -3,7 +3,8 @@
 While a fleet runs, whoever wants upkeep asks the committer over NATS. Between two rounds the committer starts upkeep
 as a child process (memory of its own, killed without harm), keeps its lease meanwhile, and answers with the report;
 cells spool what they bring. One answer is one bounded portion: `left` says whether to ask again. Without a fleet,
-`upkeep_here` does the same under the home's lock, which keeps supervisors out.
+`upkeep_here` does the same under the home's lock, which keeps supervisors out. Upkeep itself holds a lock beside the
+tables: processes of different homes (pods, say) may share one lake.
 """
 
 import contextlib
@@ -36,6 +37,7 @@ PATIENCE = 600.0
 """Seconds to wait for one portion: ten times what it may take, for a machine that is busy crawling."""
 PORTIONS = 50
 """Most portions asked for in one go: 50 GB rewritten."""
+LOCK_NAME = ".upkeep.lock"
 Files = dict[str, list[str]]
 
 
@@ -87,9 +89,9 @@ def do_portion(
 ) -> Report:
     """One portion in this process. Nobody may commit meanwhile: the caller sees to that.
 
-    Raises `PlatformError` if upkeep is under way on this home already.
+    Raises `PlatformError` if upkeep is under way on this lake already.
     """
-    with _alone(settings.root):
+    with _alone(settings.lake_root):
         return upkeep(
             Lake(settings.lake_root),
             settings.retention,
@@ -120,15 +122,13 @@ def _never(manifest: Manifest) -> None:
 
 
 @contextlib.contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """A second upkeep is turned away: one that outlived its committer, say."""
-    path = home / "run" / "upkeep.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
+def _alone(lake_root: Path) -> Iterator[None]:
+    """A second upkeep is turned away: one that outlived its committer, or of another home with the same lake."""
+    with (lake_root / LOCK_NAME).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise PlatformError(f"upkeep is under way at {home} already") from error
+            raise PlatformError(f"upkeep is under way at {lake_root} already") from error
         yield
 
 

@@ -254,6 +254,23 @@ def test_a_second_upkeep_is_turned_away(home: Path, monkeypatch: pytest.MonkeyPa
     assert do_portion(settings_of(home), clock_days_ago(0), Task()) == Report()
 
 
+def test_homes_with_one_lake_exclude_each_other(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other pod"
+    other.mkdir()
+    (other / "lake").symlink_to(home / "lake")
+
+    def meanwhile(*args: object, **options: object) -> Report:
+        with pytest.raises(PlatformError, match="under way"):
+            do_portion(settings_of(other), clock_days_ago(0), Task())
+        return Report()
+
+    monkeypatch.setattr(fleet_upkeep, "upkeep", meanwhile)
+
+    assert do_portion(settings_of(home), clock_days_ago(0), Task()) == Report()
+
+
 # what is still owed
 
 

@@ -1,5 +1,6 @@
 """Upkeep beside a running crawl, with real processes: the crawl goes on, and nothing is lost or doubled."""
 
+import asyncio
 import signal
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from click.testing import CliRunner
 from crawl_platform.cli import main
 from crawl_platform.errors import PlatformError
 from crawl_platform.fleet import client as client_module
+from crawl_platform.fleet.exchange import Endpoint, Exchange
+from crawl_platform.fleet.upkeep import SUBJECT, Answer
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.upkeep.report import Report
 from crawl_platform.settings import Retention
@@ -100,6 +103,24 @@ def test_a_crawl_goes_on_while_the_lake_is_looked_after(fleet: Fleet, world: Wor
     assert fleet.restarts("committer") == 0
     noted = fleet.rows("SELECT DISTINCT action FROM upkeep ORDER BY action")
     assert [row["action"] for row in noted] == ["compact", "retain"]
+
+
+def test_what_is_no_order_is_answered_and_the_next_order_done(fleet: Fleet) -> None:
+    fleet.start()
+
+    async def ask() -> bytes:
+        exchange = await Exchange.connect(Endpoint.read(fleet.home / "run" / "nats.json"), "stranger")
+        try:
+            return await exchange.ask(SUBJECT, b'{"tables": 7}', 60.0)
+        finally:
+            await exchange.close()
+
+    answer = msgspec.json.decode(asyncio.run(ask()), type=Answer)
+
+    assert answer.report is None
+    assert answer.error.startswith("that is not an order: Expected `array`")
+    assert fleet.client.upkeep(dry_run=True).done
+    assert fleet.restarts("committer") == 0
 
 
 def test_an_upkeep_that_is_killed_is_reported_and_the_next_one_goes_on(fleet: Fleet, world: World) -> None:
