@@ -3,10 +3,13 @@
 What there is to do is read in `assets/schedule_work.py`, shared out in `assets/schedule_plan.py`; here it is
 decided, written, published and shown. One window is planned once: a repeated run publishes it again as it was,
 together with the group priors that it was planned with.
+
+The decision is written first, then the rows, planned at the versions that the decision names: of two runs at
+once, or after a crash in between, the decision that stands is the one that is carried out.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,12 +20,11 @@ import pyarrow as pa
 
 from assets.plots import bars
 from assets.promotion_decision import decision_id
-from assets.schedule_plan import Plan, plan_window, rows_of
+from assets.schedule_plan import Plan, awake, plan_window, rows_of
 from assets.schedule_work import INPUTS, work_of
 from crawl_platform.clock import Clock, as_datetime
 from crawl_platform.fleet.messages import GroupPriors, ScheduleWindow
 from crawl_platform.frontier.posterior import prior_of
-from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import DECISIONS
 from crawl_platform.scheduling.group_prior import pooled
 from crawl_platform.settings import Refresh, Settings
@@ -37,8 +39,21 @@ FULL = 1.0 + 1e-9
 
 DECIDED_ROWS = "SELECT * FROM crawl_schedule WHERE window_id = ? ORDER BY host, group_id"
 DECIDED_WITH = """
-SELECT evidence FROM decisions WHERE kind = 'schedule' AND subject = ? ORDER BY decided_at, decision_id LIMIT 1
+WITH planned AS (
+    SELECT window_id, any_value(input_versions) AS inputs FROM crawl_schedule WHERE starts_at >= $start
+    GROUP BY window_id
+)
+SELECT d.subject, epoch(d.decided_at), d.evidence, d.input_versions
+FROM decisions d LEFT JOIN planned p ON p.window_id = d.subject
+WHERE d.kind = 'schedule' AND d.decided_at >= $start
+ORDER BY p.window_id IS NOT NULL DESC, d.subject = $window DESC, d.decided_at DESC,
+    coalesce(p.inputs = d.input_versions, false) DESC, d.decision_id
+LIMIT 1
 """
+"""The decision in force: of this window, or of a later one if that was written first; better with rows than without;
+of two about one window the one that its rows were computed from."""
+WRITTEN = "crawl_schedule/window"
+"""Name of the Delta transactions, numbered by the window's start: no window is written twice, or after a later one."""
 PRIORS = """
 SELECT r.host, r.group_id, r.pages, coalesce(c.prior_a, r.prior_a) AS a, coalesce(c.prior_b, r.prior_b) AS b
 FROM change_rates r LEFT JOIN cold_priors c ON c.host = r.host AND c.group_id = r.group_id
@@ -62,15 +77,19 @@ class Evidence(msgspec.Struct, frozen=True):
     broken_promises: tuple[str, ...] = ()
     hosts: int = 0
     groups: int = 0
+    ends_at: float = 0.0
+    log_propensity: float | None = None
+    """Natural logarithm of the probability of the random share's draw; none is known where a limit cut it short."""
 
 
 @dataclass(frozen=True)
 class InForce:
-    """A decided window, its rows in `crawl_schedule`, and what it was decided with."""
+    """A decided window, its rows in `crawl_schedule`, and what it was decided with; `inputs` are empty before."""
 
     window: ScheduleWindow
     rows: pa.Table
     evidence: Evidence
+    inputs: dict[str, int]
 
 
 @dg.asset(
@@ -107,14 +126,9 @@ def crawl_schedule(
     """One row: a URL group's allotment of fetches in one window; group 0 is the host as a whole. The cells act on
     the window in force."""
     store = lake.open()
-    decided = in_force(lake, window_to_plan(clock.now(), crawl_settings.orchestration.window_seconds))
-    inputs = store.inputs_of("crawl_schedule")
-    if not decided.rows.num_rows:
-        with lake.read(*INPUTS) as reading:
-            plan = plan_window(work_of(reading, crawl_settings, decided.window), decided.window.window_id)
-        inputs = reading.inputs
-        _write(store, plan, decided.window, inputs, context.run.run_id)
-        decided = in_force(lake, decided.window)
+    window = window_to_plan(clock.now(), crawl_settings.orchestration.window_seconds)
+    decided = decide(lake, crawl_settings, window, context.run.run_id)
+    inputs = decided.inputs
     client = fleet.client()
     client.priors(priors_in_force(lake, inputs, crawl_settings.refresh))
     revision = client.schedule(decided.window)
@@ -143,15 +157,51 @@ def window_to_plan(now: float, seconds: float) -> ScheduleWindow:
     return window_at(now + seconds / 2, seconds)
 
 
+def decide(lake: LakeResource, settings: Settings, window: ScheduleWindow, run_id: str) -> InForce:
+    """`window` as it stands, decided and written if it wasn't yet; a later one if that was written before it."""
+    store, decided = lake.open(), in_force(lake, window)
+    plan, inputs = None, decided.inputs
+    if not inputs:
+        plan, inputs = _plan(lake, settings, window)
+        if not plan.work.hosts:
+            return replace(decided, inputs=inputs)
+        row = _decision_row(plan, window, inputs, run_id)
+        store.append("decisions", row, inputs, (WRITTEN, int(window.starts_at)))
+        decided = in_force(lake, window)
+    if decided.rows.num_rows:
+        return decided
+    ours = (decided.window.window_id, decided.inputs) == (window.window_id, inputs)
+    if plan is None or not ours:
+        plan, inputs = _plan(lake, settings, decided.window, decided.inputs)
+    rows = rows_of(plan, decided.window, inputs)
+    store.append("crawl_schedule", rows, inputs, (WRITTEN, int(decided.window.starts_at)))
+    return in_force(lake, decided.window)
+
+
+def _plan(
+    lake: LakeResource, settings: Settings, window: ScheduleWindow, at: Mapping[str, int] | None = None
+) -> tuple[Plan, dict[str, int]]:
+    with lake.read(*INPUTS, at=at) as reading:
+        return plan_window(work_of(reading, settings, window), window.window_id), reading.inputs
+
+
 def in_force(lake: LakeResource, window: ScheduleWindow) -> InForce:
-    """`window` as it was decided; without rows if it has not been decided yet."""
+    """`window` as it was decided, or a later one if that was written first (see `DECIDED_WITH`).
+
+    Without `inputs` if neither has been decided yet; without rows if the decision has not been carried out.
+    """
+    start = as_datetime(window.starts_at)
     with lake.read(also=("crawl_schedule", "decisions")) as reading:
-        rows = reading.table(DECIDED_ROWS, [window.window_id])
-        found = reading.connection.execute(DECIDED_WITH, [window.window_id]).fetchone()
-    evidence = msgspec.json.decode(found[0], type=Evidence) if found else Evidence()
+        parameters = {"window": window.window_id, "start": start}
+        found = reading.connection.execute(DECIDED_WITH, parameters).fetchone()
+        subject, starts_at, text, inputs = found or (window.window_id, window.starts_at, b"{}", {})
+        rows = reading.table(DECIDED_ROWS, [subject])
+    evidence = msgspec.json.decode(text, type=Evidence)
+    if subject != window.window_id:
+        window = ScheduleWindow(subject, starts_at, evidence.ends_at, 0, {})
     allocations, groups = directive(rows)
     told = msgspec.structs.replace(window, budget=evidence.budget, allocations=allocations, groups=groups)
-    return InForce(told, rows, evidence)
+    return InForce(told, rows, evidence, dict(inputs))
 
 
 def directive(rows: pa.Table) -> tuple[dict[str, int], dict[str, dict[int, int]]]:
@@ -196,19 +246,8 @@ def _pool(rows: list[dict[str, Any]]) -> tuple[float, float]:
     return shape, rate
 
 
-def _write(store: Lake, plan: Plan, window: ScheduleWindow, inputs: dict[str, int], run_id: str) -> None:
-    """The decision first: a window never stands without the budget that it was decided with."""
-    if not plan.work.hosts:
-        return
-    rows = rows_of(plan, window, inputs)
-    store.append("decisions", _decision_row(plan, rows.num_rows, window, inputs, run_id), inputs)
-    store.append("crawl_schedule", rows, inputs)
-
-
-def _decision_row(
-    plan: Plan, groups: int, window: ScheduleWindow, inputs: dict[str, int], run_id: str
-) -> pa.Table:
-    start = as_datetime(window.starts_at)
+def _decision_row(plan: Plan, window: ScheduleWindow, inputs: dict[str, int], run_id: str) -> pa.Table:
+    start, log_propensity = as_datetime(window.starts_at), float(np.log(plan.propensity).sum())
     evidence = Evidence(
         budget=plan.work.budget,
         allotted=int(plan.given.sum()),
@@ -217,7 +256,9 @@ def _decision_row(
         overdue_without_room=int(plan.missing.sum()),
         broken_promises=tuple(plan.unmet),
         hosts=len(plan.work.hosts),
-        groups=groups,
+        groups=len(awake(plan.work)),
+        ends_at=window.ends_at,
+        log_propensity=None if np.isnan(log_propensity) else log_propensity,
     )
     row = {
         "decision_id": decision_id(window.window_id, inputs, "schedule"),
@@ -226,7 +267,7 @@ def _decision_row(
         "subject": window.window_id,
         "verdict": "allocated",
         "reason": f"{evidence.allotted} of {evidence.budget} fetches allotted to {evidence.hosts} hosts",
-        "propensity": float(np.prod(plan.propensity)),
+        "propensity": None,
         "evidence": msgspec.json.encode(evidence, order="sorted").decode(),
         "input_versions": list(inputs.items()),
         "decided_by": "crawl_schedule",

@@ -1,7 +1,7 @@
 """How a window's capacity is shared out: arrays in, arrays out, and the rows that say so.
 
 1. What deadlines need, the longest overdue first; what doesn't fit is named.
-2. A small random share, so that a group that has become good is found.
+2. A small random share, so that a group that has become good is found; it never displaces a deadline.
 3. The rest by value per cost: what a group is thought to bring (`scheduling/bandit.py`) times its host's value.
 4. What is left of a host's turns goes to the host as a whole, for links yet to be found.
 """
@@ -31,7 +31,11 @@ NAMED = 10
 
 @dataclass(frozen=True)
 class Plan:
-    """A window's allocation; arrays have one value per group of `work`."""
+    """A window's allocation; arrays have one value per group of `work`.
+
+    `drawn` is what chance gave and the limits left. Where they cut a host's share short, no probability is known
+    of what its groups got: `propensity` is NaN there.
+    """
 
     work: Work
     given: Ints
@@ -64,20 +68,26 @@ def plan_window(work: Work, window_id: str) -> Plan:
     budget = float(work.budget)
     overdue = np.minimum(work.overdue, most)
     reserved = allocate(overdue, overdue, cost, 1.0 + work.late, budget, none, width=STEADY, **limits)
-    drawn = by_chance(_room(work, most, reserved), _usable(work, most), _random(window_id))
+    random = _random(window_id)
+    room = _room(work, most, reserved, cost)
+    drawn = by_chance(room, _usable(work, most), random)
+    first = reserved + drawn.given
+    by_lot = cost * (1.0 - random.random(len(most)))  # above 0; chance, not value, says whose draw finds room
+    kept = allocate(first, first, cost, by_lot, budget, reserved, width=STEADY, **limits)
     halved = np.minimum(width(work.fetches), work.pages)
-    given = allocate(work.eligible, most, cost, value, budget, reserved + drawn.given, width=halved, **limits)
+    given = allocate(work.eligible, most, cost, value, budget, kept, width=halved, **limits)
+    promised = np.minimum(reserved, given)
     given = given + _for_links_to_come(work, given, cost)
     return Plan(
         work,
         given,
-        reserved,
-        shortfall(work.overdue, reserved),
-        drawn.given,
+        promised,
+        shortfall(work.overdue, promised),
+        kept - reserved,
         np.where(work.group == 0, work.host_most[work.host], most),
         cost,
         marginal(given, halved, value, cost),
-        drawn.propensity,
+        np.where((room > 0) & _any_on_host(work, kept < first), np.nan, drawn.propensity),
     )
 
 
@@ -85,10 +95,17 @@ def _random(window_id: str) -> np.random.Generator:
     return np.random.default_rng(xxhash.xxh3_64_intdigest(window_id.encode()))
 
 
-def _room(work: Work, most: Ints, reserved: Ints) -> Ints:
-    """What chance may give each group: none on a host whose turns deadlines take up."""
+def _any_on_host(work: Work, true: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether it is true of any group on the host of each."""
+    found: NDArray[np.bool_] = (np.bincount(work.host, true, len(work.hosts)) > 0)[work.host]
+    return found
+
+
+def _room(work: Work, most: Ints, reserved: Ints, cost: Floats) -> Ints:
+    """What chance may give each group: none on a host whose turns deadlines take up, or where they take all."""
     left = work.host_most - np.bincount(work.host, reserved, len(work.hosts)).astype(np.int64)
-    room: Ints = np.clip(np.minimum(most - reserved, left[work.host]), 0, None)
+    affordable = cost <= float(work.budget) - float(reserved @ cost)
+    room: Ints = np.where(affordable, np.clip(np.minimum(most - reserved, left[work.host]), 0, None), 0)
     return room
 
 
@@ -109,10 +126,15 @@ def _for_links_to_come(work: Work, given: Ints, cost: Floats) -> Ints:
     return extra
 
 
+def awake(work: Work) -> Ints:
+    """Numbers of the groups that have a row: those with work, and each host as a whole."""
+    return np.flatnonzero((work.group == 0) | (work.eligible > 0) | (work.overdue > 0)).astype(np.int64)
+
+
 def rows_of(plan: Plan, window: ScheduleWindow, inputs: dict[str, int]) -> pa.Table:
     """Rows of `crawl_schedule`: the groups that are awake, and each host as a whole."""
     work, start = plan.work, as_datetime(window.starts_at)
-    shown = np.flatnonzero((work.group == 0) | (work.eligible > 0) | (work.overdue > 0))
+    shown = awake(work)
     n = len(shown)
     columns = {
         "window_id": [window.window_id] * n,
@@ -127,7 +149,7 @@ def rows_of(plan: Plan, window: ScheduleWindow, inputs: dict[str, int]) -> pa.Ta
         "template": [work.template[g] for g in shown],
         "eligible": work.eligible[shown],
         "cost": plan.cost[shown],
-        "propensity": plan.propensity[shown],
+        "propensity": pa.array(plan.propensity[shown], from_pandas=True),  # NaN, not known, becomes null
         "reason": [_reason(plan, int(g)) for g in shown],
         "input_versions": [list(inputs.items())] * n,
         "date": [start.date()] * n,

@@ -282,7 +282,12 @@ DECISIONS = Table(
         _c("subject", S, "Host, URL or group.", True),
         _c("verdict", S, "promoted, held, allocated …", True),
         _c("reason", S, "In words."),
-        _c("propensity", F64, "Probability of this verdict under the policy that took it."),
+        _c(
+            "propensity",
+            F64,
+            "Probability of this verdict under the policy that took it; null for a schedule, whose many draws are"
+            " summed up in its evidence as log_propensity.",
+        ),
         _c("evidence", S, "JSON: the numbers behind it."),
         _c("input_versions", pa.map_(S, I64), "Delta versions that it was computed from.", True),
         _c("decided_by", S, "Asset, sensor or person.", True),
@@ -382,7 +387,10 @@ CRAWL_SCHEDULE = Table(
         _c("eligible", I64, "Fetches that its queued and due pages are worth in the window."),
         _c("cost", F64, "Expected cost of one fetch, half by time and half by bytes; 1 = the average fetch."),
         _c(
-            "propensity", F64, "Probability with which chance gave the group what it gave; 1: it had no part."
+            "propensity",
+            F64,
+            "Probability with which chance gave the group what it gave; 1: it had no part; null: a limit cut the"
+            " draws on its host short, so that none is known.",
         ),
         _c("reason", S, "In words."),
         _c("input_versions", pa.map_(S, I64), "Delta versions that it was computed from.", True),

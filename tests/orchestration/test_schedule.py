@@ -1,14 +1,17 @@
 """Windows from the lake to the fleet: capacity among groups, promises kept or named, and priors told with them."""
 
+from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from assets import schedule_plan, schedule_work
+from assets import schedule, schedule_plan, schedule_work
 from assets.schedule import directive, window_at
 from crawl_platform.clock import as_datetime
+from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
 from crawl_platform.scheduling import bandit
 from crawl_platform.scheduling.templates import group_id
@@ -125,6 +128,95 @@ def test_what_could_not_be_published_is_published_by_the_next_run(harness, crawl
     harness.execute("crawl_schedule")
 
     assert fleet.windows[0].allocations
+
+
+def decide_at(lake, settings, window, run: str = "run"):
+    return schedule.decide(LakeResource(root=str(lake.root)), settings, window, run)
+
+
+def interrupted(monkeypatch, name: str, between) -> None:
+    """Let something happen just before the next append to the table `name`, once."""
+    append, waiting = Lake.append, [between]
+
+    def late(self, table, *rest):
+        if table == name and waiting:
+            waiting.pop()()
+        return append(self, table, *rest)
+
+    monkeypatch.setattr(Lake, "append", late)
+
+
+def window_twice(lake) -> tuple[list, list]:
+    """Rows per host and group and window, and the input versions of rows and decisions."""
+    counts = lake.query("SELECT count(*) AS n FROM crawl_schedule GROUP BY window_id, host, group_id")
+    inputs = lake.query(
+        "SELECT DISTINCT d.input_versions = s.input_versions AS same FROM crawl_schedule s "
+        "LEFT JOIN decisions d ON d.subject = s.window_id"
+    )
+    return sorted(set(counts["n"].to_pylist())), inputs["same"].to_pylist()
+
+
+@pytest.mark.parametrize("table_name", ["decisions", "crawl_schedule"])
+def test_two_runs_of_one_window_write_it_once(crawl, lake, settings, monkeypatch, table_name):
+    small_web(crawl, farm=False)
+    window = window_at(crawl.clock.now(), HOUR)
+    other = []
+
+    def another_run():
+        crawl.host("another.test")
+        crawl.commit()
+        other.append(decide_at(lake, settings, window, "other"))
+
+    interrupted(monkeypatch, table_name, another_run)
+
+    ours = decide_at(lake, settings, window)
+
+    assert ours.window == other[0].window
+    assert ours.rows.equals(other[0].rows)
+    assert window_twice(lake) == ([1], [True])
+    assert lake.query("SELECT * FROM decisions WHERE kind = 'schedule'").num_rows == 1
+    assert sum(ours.window.allocations.values()) == ours.evidence.allotted
+
+
+class Crash(Exception):
+    """The run ends here."""
+
+
+def crash() -> None:
+    raise Crash
+
+
+def test_after_a_crash_the_decision_is_carried_out_as_it_was_taken(crawl, lake, settings, monkeypatch):
+    small_web(crawl, farm=False)
+    window = window_at(crawl.clock.now(), HOUR)
+    interrupted(monkeypatch, "crawl_schedule", crash)
+    with pytest.raises(Crash):
+        decide_at(lake, settings, window)
+    crawl.host("another.test")
+    crawl.commit()
+
+    decided = decide_at(lake, settings, window)
+
+    assert window_twice(lake) == ([1], [True])
+    assert "another.test" not in decided.window.allocations
+    assert sum(decided.window.allocations.values()) == decided.evidence.allotted
+
+
+@pytest.mark.parametrize("table_name", ["decisions", "crawl_schedule"])
+def test_a_window_before_one_that_is_written_is_not_planned_any_more(
+    crawl, lake, settings, monkeypatch, table_name
+):
+    small_web(crawl, farm=False)
+    window = window_at(crawl.clock.now(), HOUR)
+    later = window_at(crawl.clock.now() + HOUR, HOUR)
+    interrupted(monkeypatch, table_name, lambda: decide_at(lake, settings, later))
+
+    for _ in range(2):
+        decided = decide_at(lake, settings, window)
+
+        assert (decided.window.starts_at, decided.window.ends_at) == (later.starts_at, later.ends_at)
+        assert sum(decided.window.allocations.values()) == decided.evidence.allotted > 0
+    assert lake.query("SELECT DISTINCT window_id FROM crawl_schedule").num_rows == 1
 
 
 # what there is to do
@@ -287,6 +379,74 @@ def unreserved(allocate):
         return allocate(wanted, most, cost, value, budget, 0 * np.asarray(reserved), **limits)
 
     return without
+
+
+DULL = 1
+
+
+def crowded(budget: int, host_most: int) -> schedule_work.Work:
+    """One host: a dull group with 60 overdue pages beside 40 that bring news, each of which chance may draw."""
+    n = 42
+    whole, dull = np.arange(n) == 0, np.arange(n) == DULL
+    return schedule_work.Work(
+        hosts=["a.test"],
+        host_most=np.array([host_most]),
+        host_value=np.ones(1),
+        host=np.zeros(n, np.int64),
+        group=np.arange(n),
+        template=[f"/{g}/*" for g in range(n)],
+        eligible=np.where(whole, 0, 60),
+        pages=np.where(whole, 0.0, 60.0),
+        overdue=np.where(dull, 60, 0),
+        late=np.where(dull, 1.0, 0.0),
+        reward=np.where(dull | whole, 0.0, 90.0),
+        fetches=np.full(n, 100.0),
+        measured=np.full(n, 100.0),
+        duration=np.full(n, 100.0),
+        size=np.full(n, 100.0),
+        so_far=4_200.0,
+        budget=budget,
+    )
+
+
+@pytest.mark.parametrize(("budget", "host_most"), [(60, 1_000), (62, 1_000), (1_000, 62)])
+def test_chance_displaces_no_deadline_and_says_what_it_gave(monkeypatch, budget, host_most):
+    monkeypatch.setattr(bandit, "RANDOM_SHARE", 0.5)
+    left = min(budget, host_most) - 60
+
+    plans = [schedule_plan.plan_window(crowded(budget, host_most), str(n)) for n in range(20)]
+
+    for plan in plans:
+        assert plan.reserved[DULL] == 60
+        assert plan.missing.sum() == 0
+        assert np.all(plan.given >= plan.reserved + plan.drawn)
+        assert plan.given.sum() == min(budget, host_most)
+        assert plan.drawn.sum() <= left
+        assert np.isnan(plan.propensity).sum() == (40 if left else 0)
+    winners = {int(g) for plan in plans for g in np.flatnonzero(plan.drawn)}
+    assert len(winners) > 5 if left else not winners
+
+
+def test_a_reservation_that_is_not_kept_is_missing(monkeypatch):
+    """Whatever breaks it: the plan looks at what was given."""
+    monkeypatch.setattr(schedule_plan, "allocate", broken_after(2, schedule_plan.allocate))
+
+    plan = schedule_plan.plan_window(crowded(60, 1_000), "w")
+
+    assert plan.given[DULL] < 60
+    assert plan.missing[DULL] == 60 - plan.given[DULL]
+
+
+def broken_after(calls: int, allocate):
+    """Reservations are kept in the first calls and ignored from then on."""
+    made = []
+
+    def allotted(wanted, most, cost, value, budget, reserved, **limits):
+        made.append(1)
+        kept = np.asarray(reserved) * (len(made) <= calls)
+        return allocate(wanted, most, cost, value, budget, kept, **limits)
+
+    return allotted
 
 
 def test_a_promise_that_does_not_fit_is_said_aloud_and_stops_nothing(harness, crawl, lake, clock, fleet):
@@ -469,6 +629,30 @@ def test_chance_has_its_part_and_says_how_likely_it_was(harness, crawl, lake, cl
 
     assert all(0 < propensity <= 1 for propensity, _ in seen)
     assert any(drawn for _, drawn in seen)
+
+
+def test_the_likelihood_of_a_draw_among_very_many_groups_is_kept_as_its_logarithm():
+    """Ablation: the product of as many probabilities is 0."""
+    work = crowded(100_000, 1_000_000)
+    plan = schedule_plan.plan_window(work, "w")
+    likely = replace(plan, propensity=np.full(100_000, 0.5))
+    assert np.prod(likely.propensity) == 0.0
+
+    (row,) = schedule._decision_row(likely, window_at(7_250.0, HOUR), {}, "run").to_pylist()
+
+    assert row["propensity"] is None
+    evidence = msgspec.json.decode(row["evidence"], type=schedule.Evidence)
+    assert evidence.log_propensity == pytest.approx(100_000 * np.log(0.5))
+
+
+def test_where_a_limit_cut_the_draw_short_no_likelihood_is_claimed(monkeypatch):
+    monkeypatch.setattr(bandit, "RANDOM_SHARE", 0.5)
+    plan, window = schedule_plan.plan_window(crowded(62, 1_000), "w"), window_at(7_250.0, HOUR)
+
+    (row,) = schedule._decision_row(plan, window, {}, "run").to_pylist()
+
+    assert msgspec.json.decode(row["evidence"], type=schedule.Evidence).log_propensity is None
+    assert set(schedule_plan.rows_of(plan, window, {})["propensity"].to_pylist()) == {None, 1.0}
 
 
 # what is told
