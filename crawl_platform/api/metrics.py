@@ -72,7 +72,7 @@ class FleetCollector(Collector):
         try:
             of_lake = list(self._of_lake(None if window is None else window.window_id))
             up.add_metric(["lake"], 1)
-        except LakeError:
+        except (LakeError, OSError):
             of_lake = []
             up.add_metric(["lake"], 0)
         yield from of_lake

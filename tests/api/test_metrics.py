@@ -96,10 +96,12 @@ def test_what_is_away_is_told_and_the_rest_still_is(
     assert value(found, "crawl_slots", cell="cell-0") > 0
 
 
+@pytest.mark.parametrize("table", ["fleet_stats", "commits"])
 async def test_a_lake_whose_files_are_gone_is_told_as_away(
-    home: Path, lake: Lake, busy: tuple[MadeUpFleet, ManualClock]
+    home: Path, lake: Lake, busy: tuple[MadeUpFleet, ManualClock], table: str
 ) -> None:
-    for file in (home / "lake" / "fleet_stats").rglob("*.parquet"):
+    lake.append("commits", rows("commits", 1, commit_id=7, versions=[("fetches", 6)]))
+    for file in (home / "lake" / table).rglob("*.parquet"):
         file.unlink()
     fleet, clock = busy
 
