@@ -21,8 +21,6 @@ BISECTIONS = 60
 """Halvings of a log scale of 50 orders of magnitude: below one part in 10^15."""
 HIGHEST, LOWEST = 1e-9, -50 * np.log(10)
 """Ends of that scale, as logarithms of the marginal over the best first one."""
-ROUNDING = 1e-9
-"""Share of a budget that sums of costs may be off by: what was allotted once must fit when it is summed again."""
 
 
 def marginal(x: ArrayLike, wanted: ArrayLike, value: ArrayLike, cost: ArrayLike) -> Floats:
@@ -86,10 +84,7 @@ class _Program:
     room: Floats
 
     def fits(self, given: Ints) -> bool:
-        spent = float(given @ self.price)
-        return spent <= self.budget * (1 + ROUNDING) + ROUNDING and bool(
-            np.all(self.used(given) <= self.room)
-        )
+        return float(given @ self.price) <= self.budget and bool(np.all(self.used(given) <= self.room))
 
     def used(self, given: Ints) -> Floats:
         """Fetches by host."""
@@ -107,7 +102,7 @@ class _Program:
         heapq.heapify(heap)
         while heap:
             _, g = heapq.heappop(heap)
-            if self.price[g] > left + ROUNDING or room[self.host[g]] < 1:
+            if self.price[g] > left + 1e-9 or room[self.host[g]] < 1:
                 continue
             given[g] += 1
             left -= self.price[g]

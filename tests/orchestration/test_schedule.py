@@ -202,6 +202,27 @@ def test_after_a_crash_the_decision_is_carried_out_as_it_was_taken(crawl, lake, 
     assert sum(decided.window.allocations.values()) == decided.evidence.allotted
 
 
+def test_a_run_carries_out_the_decision_that_another_left_behind_not_its_own_plan(
+    crawl, lake, settings, monkeypatch
+):
+    small_web(crawl, farm=False)
+    window = window_at(crawl.clock.now(), HOUR)
+
+    def another_run():
+        crawl.host("another.test")
+        crawl.commit()
+        interrupted(monkeypatch, "crawl_schedule", crash)
+        with pytest.raises(Crash):
+            decide_at(lake, settings, window, "other")
+
+    interrupted(monkeypatch, "decisions", another_run)
+
+    ours = decide_at(lake, settings, window)
+
+    assert window_twice(lake) == ([1], [True])
+    assert "another.test" in ours.window.allocations
+
+
 @pytest.mark.parametrize("table_name", ["decisions", "crawl_schedule"])
 def test_a_window_before_one_that_is_written_is_not_planned_any_more(
     crawl, lake, settings, monkeypatch, table_name

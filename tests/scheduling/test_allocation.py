@@ -91,15 +91,6 @@ def test_promises_that_do_not_fit_are_reported():
     assert shortfall([40, 40], given_).sum() == 20
 
 
-def test_what_was_allotted_to_the_last_bit_of_the_budget_fits_when_it_is_reserved():
-    """24 x 0.1 + 23 x 0.2 is a rounding error more than 7."""
-    cost, budget = [0.1, 0.2], 7
-    first = allocate([140, 140], [140, 140], cost, [1.0, 2.0], budget, [0, 0], width=1e9)
-    assert float(first @ np.array(cost)) > budget
-
-    assert allocate([140, 140], [140, 140], cost, [2.0, 1.0], budget, first).tolist() == first.tolist()
-
-
 def test_a_promise_beyond_politeness_is_a_shortfall_too():
     given_ = allocate([50], [10], [1], [1.0], 60, [40])
 
