@@ -25,6 +25,9 @@ Ints = NDArray[np.int64]
 
 STEADY = 1e9
 """Width of a value that does not fade: deadlines are served in order, not in turns."""
+VARIETY = 0.25
+"""Share of its host's turns after which a group's value has halved: facets without end must be several times as good
+as a shop's products to take all turns from them."""
 NAMED = 10
 """Broken promises that are named; all are counted."""
 
@@ -74,7 +77,7 @@ def plan_window(work: Work, window_id: str) -> Plan:
     first = reserved + drawn.given
     by_lot = cost * (1.0 - random.random(len(most)))  # above 0; chance, not value, says whose draw finds room
     kept = allocate(first, first, cost, by_lot, budget, reserved, width=STEADY, **limits)
-    halved = np.minimum(width(work.fetches), work.pages)
+    halved = np.minimum(np.minimum(width(work.fetches), work.pages), VARIETY * work.host_most[work.host])
     given = allocate(work.eligible, most, cost, value, budget, kept, width=halved, **limits)
     promised = np.minimum(reserved, given)
     given = given + _for_links_to_come(work, given, cost)

@@ -388,6 +388,7 @@ def test_without_reservations_the_deadlines_of_a_dull_group_are_missed(
     monkeypatch.setattr(schedule_plan, "allocate", unreserved(schedule_plan.allocate))
     monkeypatch.setattr(bandit, "RANDOM_SHARE", 0.0)
     monkeypatch.setattr(schedule_plan, "width", lambda n: np.full(len(n), 1e9))
+    monkeypatch.setattr(schedule_plan, "VARIETY", 1e9)
     monkeypatch.setattr(schedule_work, "capacity", lambda *_: 1_000)
 
     harness.execute("crawl_schedule")
@@ -748,3 +749,37 @@ def test_windows_start_at_whole_multiples_and_hold_their_moment():
 
     assert (window.starts_at, window.ends_at) == (7_200.0, 10_800.0)
     assert window.window_id == "1970-01-01T02:00:00+00:00"
+
+
+def facets_and_products() -> schedule_work.Work:
+    """One host: facets without end, each of them new, beside twenty products that often have news."""
+    return schedule_work.Work(
+        hosts=["shop.test"],
+        host_most=np.array([30]),
+        host_value=np.ones(1),
+        host=np.zeros(3, np.int64),
+        group=np.arange(3),
+        template=["", "/category/#?*", "/product/#"],
+        eligible=np.array([0, 10_000, 20]),
+        pages=np.array([0.0, 10_000.0, 20.0]),
+        overdue=np.zeros(3, np.int64),
+        late=np.zeros(3),
+        reward=np.array([0.0, 95.0, 50.0]),
+        fetches=np.array([0.0, 100.0, 100.0]),
+        measured=np.full(3, 100.0),
+        duration=np.full(3, 100.0),
+        size=np.full(3, 100.0),
+        so_far=200.0,
+        budget=1_000,
+    )
+
+
+@pytest.mark.parametrize(("variety", "products"), [(0.25, True), (1e9, False)], ids=["kept", "switched off"])
+def test_facets_without_end_leave_turns_to_products_that_often_change(monkeypatch, variety, products):
+    monkeypatch.setattr(bandit, "RANDOM_SHARE", 0.0)
+    monkeypatch.setattr(schedule_plan, "VARIETY", variety)
+
+    plan = schedule_plan.plan_window(facets_and_products(), "w")
+
+    assert plan.given.sum() == 30
+    assert bool(plan.given[2] >= 5) is products
