@@ -29,9 +29,9 @@ FROM (FROM copies ORDER BY hash(url), url LIMIT {SAMPLE})
 """
 AGES = f"""
 SELECT s.number, epoch($now - s.last_success) / 86400 AS age, s.value,
-    greatest(coalesce(r.prior_a, m.prior_a, $prior_a) + s.rate_a, {LEAST}) AS a,
-    greatest(coalesce(r.prior_b, m.prior_b, $prior_b) + s.rate_b,
-        {LEAST} * coalesce(r.prior_b, m.prior_b, $prior_b)) AS b
+    greatest(coalesce(m.prior_a, r.prior_a, $prior_a) + s.rate_a, {LEAST}) AS a,
+    greatest(coalesce(m.prior_b, r.prior_b, $prior_b) + s.rate_b,
+        {LEAST} * coalesce(m.prior_b, r.prior_b, $prior_b)) AS b
 FROM sampled s
 LEFT JOIN change_rates r ON r.host = s.host AND r.group_id = s.group_id
 LEFT JOIN cold_priors m ON m.host = s.host AND m.group_id = s.group_id
@@ -73,7 +73,7 @@ BELIEVED = Measure(
     "freshness",
     "share",
     "The same by the scheduler's belief: the mean of (b/(b + age))^a, where a and b are the group's prior "
-    "(change_rates, else cold_priors, else the setting) and the page's own increments at its last success.",
+    "(cold_priors, else change_rates, else the setting) and the page's own increments at its last success.",
     NO_COPY,
     state=True,
 )

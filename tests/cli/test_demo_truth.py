@@ -73,9 +73,10 @@ def test_a_copy_counts_as_fresh_only_while_the_page_has_not_changed(web, lake):
     unchanged = sum(not web.changes(url, STARTED + 1, later) for url in urls)
     assert 0 < unchanged < len(urls)
 
+    read = [(name, lake.version(name)) for name in ("fetches", "hosts")]
     row = {
         "measured_at": as_datetime(later), "measure": "freshness", "dimension": "freshness", "value": 0.5,
-        "unit": "share", "input_versions": [(name, lake.version(name)) for name in ("fetches", "hosts")], "date": as_datetime(later).date(),
+        "unit": "share", "input_versions": read, "date": as_datetime(later).date(),
     }  # fmt: skip
     lake.append("crawl_quality", pa.Table.from_pylist([row], schema=TABLES["crawl_quality"].schema))
 

@@ -141,16 +141,14 @@ def snapshot_row(scene: Scene, url: str, state: str, last_success_at: datetime |
 
 
 def priors(scene: Scene) -> None:
-    """Group 1 has been seen (and the model is wrong about it); of group 2 only the model knows."""
+    """Group 1 has been seen; group 2 is cold, and what the model says of it counts."""
     group = {"host": "a.test", "template": "/*"}
     seen = {**group, "group_id": 1, "prior_a": 2.0, "prior_b": 4.0, "rate": 0.5}
+    cold = {**group, "group_id": 2, "prior_a": 9.0, "prior_b": 9.0, "rate": 1.0}
     counts = dict.fromkeys(("pages", "checks", "changed", "unchanged"), 1)
-    scene.lake.overwrite("change_rates", table("change_rates", {**seen, **counts}))
-    model = [
-        {**group, "group_id": 1, "prior_a": 9.0, "prior_b": 9.0, "predicted_rate": 1.0},
-        {**group, "group_id": 2, "prior_a": 1.0, "prior_b": 2.0, "predicted_rate": 0.5},
-    ]
-    scene.lake.overwrite("cold_priors", table("cold_priors", *model))
+    scene.lake.overwrite("change_rates", table("change_rates", {**seen, **counts}, {**cold, **counts}))
+    model = {**group, "group_id": 2, "prior_a": 1.0, "prior_b": 2.0, "predicted_rate": 0.5}
+    scene.lake.overwrite("cold_priors", table("cold_priors", model))
     at = as_datetime(scene.clock.now())
     promoted = {
         "decision_id": "d1", "host": "b.test", "decided_at": at, "reason": "", "requested": False,

@@ -180,14 +180,14 @@ def test_a_page_that_is_gone_or_moved_or_of_an_excluded_host_is_no_copy_any_more
     assert small.measure()["freshness"].denominator == 2
 
 
-def test_believed_freshness_takes_the_group_prior_then_the_models_then_the_settings(small):
+def test_believed_freshness_takes_the_models_prior_of_a_cold_group_then_the_groups_then_the_settings(small):
     small.add("hosts", 20 * DAY, host="a.test")
     for group in (1, 2, 3):
         small.fetch(f"https://a.test/{group}", DAY, group_id=group, rate_a=1.0, rate_b=2.0)
     key = {"host": "a.test", "template": "/#"}
     rate = dict.fromkeys(("pages", "checks", "changed", "unchanged"), 1) | {"rate": 1.0}
     small.add("change_rates", group_id=1, prior_a=1.0, prior_b=1.0, **key, **rate)
-    small.add("cold_priors", group_id=1, prior_a=9.0, prior_b=1.0, predicted_rate=9.0, **key)
+    small.add("change_rates", group_id=2, prior_a=9.0, prior_b=1.0, **key, **rate)
     small.add("cold_priors", group_id=2, prior_a=3.0, prior_b=2.0, predicted_rate=1.5, **key)
 
     expected = [(a / (a + 1.0)) ** n for a, n in ((3.0, 2.0), (4.0, 4.0), (0.5 / 0.3 + 2.0, 1.5))]
