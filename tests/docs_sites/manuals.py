@@ -58,15 +58,21 @@ class Manual:
         return frozenset(_reachable(self.start, self.edges))
 
     def require(self) -> None:
-        """Install the manual if that is possible, skip the test loudly if it or its cases are missing."""
+        """Install the manual, or its newest version, if that is possible; skip the test loudly if it or its cases
+        are missing, or if it is another version than the one whose pages were counted."""
         if not CASES.is_dir():
             pytest.skip(f"SKIPPED FOR WANT OF CASES: {CASES} is not there")
-        if not (self.folder / self.start).exists() and os.geteuid() == 0:
-            subprocess.run([INSTALL, self.package], check=False, timeout=240)
-        if not (self.folder / self.start).exists():
+        if self.missing() and os.geteuid() == 0:
+            subprocess.run([INSTALL, "--newest", self.package], check=False, timeout=240)
+        if missing := self.missing():
             pytest.skip(
-                f"SKIPPED FOR WANT OF A MANUAL: as root, run tests/docs_sites/install.sh {self.package}"
+                f"SKIPPED FOR WANT OF A MANUAL: {len(missing)} of {len(self.pages)} pages are not there, like "
+                f"{missing[0]}. As root, run tests/docs_sites/install.sh --newest {self.package}"
             )
+
+    def missing(self) -> list[str]:
+        """Pages that were counted and are not on this machine."""
+        return sorted(page for page in self.pages if not (self.folder / page).exists())
 
 
 _DOC = Path("/usr/share/doc")
