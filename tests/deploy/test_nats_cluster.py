@@ -20,6 +20,7 @@ from tests.deploy.manifests import DEPLOY, Rendered
 from tests.fleet.harness import eventually
 from tests.fleet.sites import free_port
 
+pytestmark = pytest.mark.long
 USER, PASSWORD = "crawl", "a-Password_1"
 HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 

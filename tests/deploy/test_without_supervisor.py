@@ -122,6 +122,7 @@ def stall(fleet: Alone, world: World) -> None:
     eventually(lambda: in_flight(fleet) > 0, 30.0, "requests hang")
 
 
+@pytest.mark.long
 def test_a_drain_lets_slow_requests_land_before_the_stop(tmp_path: Path, world: World) -> None:
     with Alone(tmp_path / "home", world.web).start_all() as fleet:
         fleet.seed()
@@ -140,6 +141,7 @@ def test_a_drain_lets_slow_requests_land_before_the_stop(tmp_path: Path, world: 
         assert_one_row_per_request(fleet.requests(), fleet.fetches())
 
 
+@pytest.mark.long
 def test_without_a_drain_slow_requests_are_cut_off(tmp_path: Path, world: World) -> None:
     """The ablation: what the drain is for."""
     with Alone(tmp_path / "home", world.web).start_all() as fleet:
