@@ -78,7 +78,7 @@ def demo(web_seed: int, seconds: float | None, port: int, home: Path) -> None:
                 show.run(seconds, interrupts)
             except KeyboardInterrupt:
                 click.echo("")
-            show.summary(running=True)
+            show.summary()
             click.echo("stopping …")
     clean = show.verdict(read_log(web_log))
     seen = show.complete and (seconds is None or seconds < LONG_ENOUGH or show.analysis.complete)

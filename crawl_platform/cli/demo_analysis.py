@@ -12,6 +12,7 @@ import duckdb
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.demo_truth import duplicates, freshness, group_rates, mean_error
 from crawl_platform.clock import SystemClock, as_datetime
+from crawl_platform.lake.marts import MARTS_NAME
 from crawl_platform.simulation.web import SyntheticWeb
 
 RATE_ERROR = 0.35
@@ -37,6 +38,8 @@ class Analysis:
     crawl: Crawl
     web: SyntheticWeb
     seen: set[str] = field(default_factory=set)
+    broken: list[str] = field(default_factory=list)
+    """Promises that the last summary found broken."""
 
     @property
     def _parts(self) -> dict[str, Callable[[], str | None]]:
@@ -50,8 +53,8 @@ class Analysis:
 
     @property
     def complete(self) -> bool:
-        """Whether every part was seen and none of its promises is broken."""
-        return len(self.seen) == len(self._parts) and not list(self._broken())
+        """Whether every part was seen, and the summary found no promise broken."""
+        return len(self.seen) == len(self._parts) and not self.broken
 
     def look(self) -> Iterator[str]:
         """What has newly come to be seen."""
@@ -64,7 +67,8 @@ class Analysis:
         """The last word of every part, what was not seen, and which promise is broken."""
         for name, part in self._parts.items():
             yield part() or f"NOT seen: {name}"
-        for broken in self._broken():
+        self.broken = list(self._broken())
+        for broken in self.broken:
             yield f"BROKEN: {broken}"
 
     def _broken(self) -> Iterator[str]:
@@ -121,7 +125,7 @@ class Analysis:
         return "\n".join(lines)
 
     def _marts(self) -> str | None:
-        path = self.crawl.home / "marts.duckdb"
+        path = self.crawl.home / MARTS_NAME
         if not path.exists():
             return None
         with duckdb.connect(str(path), read_only=True) as connection:

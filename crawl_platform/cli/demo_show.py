@@ -179,7 +179,7 @@ class Show:
             f"{row['changed']:,} found a change, {row['promoted']} promotions"
         )
 
-    def summary(self, *, running: bool) -> None:
+    def summary(self) -> None:
         """What was seen, and what to open and query."""
         for name in self._milestones:
             if name not in self.seen:
