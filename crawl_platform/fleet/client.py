@@ -27,7 +27,7 @@ from crawl_platform.fleet.messages import (
     Worth,
     encode,
 )
-from crawl_platform.fleet.upkeep import PATIENCE, PORTIONS, SUBJECT, Answer, Order, in_portions
+from crawl_platform.fleet.upkeep import ABSENT, PATIENCE, PORTIONS, SUBJECT, Answer, Order, in_portions
 from crawl_platform.lake.upkeep.report import Report
 from crawl_platform.web.host import matches, shard_of
 from crawl_platform.web.url import canonicalize, host_of
@@ -255,7 +255,7 @@ class FleetClient:
         order = encode(Order(tuple(tables), dry_run))
 
         def ask() -> Report:
-            answer = self._run(lambda exchange: exchange.ask(SUBJECT, order, PATIENCE))
+            answer = self._run(lambda exchange: exchange.ask(SUBJECT, order, PATIENCE, absent=ABSENT))
             return msgspec.json.decode(answer, type=Answer).result()
 
         return in_portions(ask, portions)

@@ -17,6 +17,7 @@ import msgspec
 import nats
 import xxhash
 from nats.errors import Error as NatsError
+from nats.errors import NoRespondersError
 from nats.js.api import (
     AckPolicy,
     ConsumerConfig,
@@ -39,6 +40,8 @@ from crawl_platform.errors import ExchangeError, OwnershipLostError
 MANIFESTS, INBOX = "MANIFESTS", "INBOX"
 BUCKETS = ("directives", "shards", "cells", "leases", "addresses")
 REQUEST_TIMEOUT = 5.0
+ASK_AGAIN = 0.2
+"""Seconds until a question that nobody serves yet is asked again."""
 Respond = Callable[[bytes], Awaitable[None]]
 
 
@@ -222,12 +225,22 @@ class Exchange:
 
         await self._nc.subscribe(subject, cb=handler)
 
-    async def ask(self, subject: str, data: bytes, wait: float) -> bytes:
-        """The answer to a question, within `wait` seconds."""
-        try:
-            return bytes((await self._nc.request(subject, data, timeout=wait)).data)
-        except (NatsError, OSError, TimeoutError) as error:
-            raise ExchangeError(f"nobody answers on {subject}: {error or type(error).__name__}") from error
+    async def ask(self, subject: str, data: bytes, wait: float, *, absent: float = 0.0) -> bytes:
+        """The answer to a question, within `wait` seconds.
+
+        Whoever serves `subject` may be `absent` for so many seconds, as one that is just being started is.
+        """
+        served_by = asyncio.get_running_loop().time() + absent
+        while True:
+            try:
+                return bytes((await self._nc.request(subject, data, timeout=wait)).data)
+            except (NatsError, OSError, TimeoutError) as error:
+                if isinstance(error, NoRespondersError) and asyncio.get_running_loop().time() < served_by:
+                    await asyncio.sleep(ASK_AGAIN)
+                    continue
+                raise ExchangeError(
+                    f"nobody answers on {subject}: {error or type(error).__name__}"
+                ) from error
 
     async def waiting_manifests(self) -> list[bytes]:
         """What the committer's queue holds, also what it has taken and not acked yet."""

@@ -35,6 +35,8 @@ from crawl_platform.settings import Settings
 SUBJECT = "upkeep.order"
 PATIENCE = 600.0
 """Seconds to wait for one portion: ten times what it may take, for a machine that is busy crawling."""
+ABSENT = 20.0
+"""Seconds that the committer may be away: a fleet that starts, or a lost committer's lease of 10 s."""
 PORTIONS = 50
 """Most portions asked for in one go: 50 GB rewritten."""
 LOCK_NAME = ".upkeep.lock"

@@ -95,6 +95,19 @@ async def test_a_question_that_nobody_serves_is_an_error_at_once(exchange: Excha
         await exchange.ask("test.nobody", b"", 600.0)
 
 
+async def test_a_question_waits_for_one_who_is_just_being_started(exchange: Exchange) -> None:
+    asking = asyncio.create_task(exchange.ask("test.late", b"ab", 60.0, absent=60.0))
+    await asyncio.sleep(0.5)
+    assert not asking.done()
+
+    questions: asyncio.Queue[tuple[bytes, Respond]] = asyncio.Queue()
+    await exchange.serve("test.late", lambda data, respond: questions.put_nowait((data, respond)))
+    question, respond = await questions.get()
+    await respond(question)
+
+    assert await asking == b"ab"
+
+
 async def test_waiting_manifests_are_those_that_nobody_has_acked(exchange: Exchange) -> None:
     for n in range(4):
         await exchange.publish("manifest.test.bulk", b"%d" % n)

@@ -15,7 +15,7 @@ from crawl_platform.cli import main
 from crawl_platform.errors import PlatformError
 from crawl_platform.fleet import client as client_module
 from crawl_platform.fleet.exchange import Endpoint, Exchange
-from crawl_platform.fleet.upkeep import SUBJECT, Answer
+from crawl_platform.fleet.upkeep import ABSENT, SUBJECT, Answer
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.upkeep.report import Report
 from crawl_platform.settings import Retention
@@ -111,7 +111,7 @@ def test_what_is_no_order_is_answered_and_the_next_order_done(fleet: Fleet) -> N
     async def ask() -> bytes:
         exchange = await Exchange.connect(Endpoint.read(fleet.home / "run" / "nats.json"), "stranger")
         try:
-            return await exchange.ask(SUBJECT, b'{"tables": 7}', 60.0)
+            return await exchange.ask(SUBJECT, b'{"tables": 7}', 60.0, absent=ABSENT)
         finally:
             await exchange.close()
 
