@@ -30,10 +30,11 @@ from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.exchange import Exchange
 from crawl_platform.fleet.inbox import Inbox
 from crawl_platform.fleet.messages import Heartbeat, encode
+from crawl_platform.fleet.parts import Parts
 from crawl_platform.fleet.publisher import Publisher
 from crawl_platform.fleet.rows import Origin, snapshot_rows
 from crawl_platform.fleet.telemetry import Telemetry
-from crawl_platform.fleet.worker import Parts, Worker
+from crawl_platform.fleet.worker import Worker
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import OrderedKV
 from crawl_platform.frontier.lease import Lease, RobotsLease

@@ -1,0 +1,173 @@
+"""What an answer to a page's request means: digest → result for the frontier and rows for the lake."""
+
+from crawl_platform.commit.staging import Row
+from crawl_platform.digest import Digest, digest
+from crawl_platform.fetch.client import Response
+from crawl_platform.fetch.outcome import DISPOSITIONS, Outcome
+from crawl_platform.fleet.epochs import Series
+from crawl_platform.fleet.parts import Parts, redirect_target
+from crawl_platform.fleet.rows import body_hash, fetch_row, link_row, page_facts, page_row
+from crawl_platform.frontier.lease import Found, Lease, PageResult, value_at
+from crawl_platform.frontier.posterior import posterior_after, predicted_change
+from crawl_platform.frontier.records import FASTLANE, FRESHLANE
+from crawl_platform.scheduling.change_rate import Gamma
+from crawl_platform.scheduling.templates import group_id, template_of
+from crawl_platform.web.url import canonicalize
+
+LinkSet = dict[tuple[str, str, str], tuple[bool, str]]
+"""(canonical target, position, rel) → (nofollow, anchor of the first such link)."""
+
+
+class PageAnswers:
+    def __init__(self, parts: Parts) -> None:
+        self._p = parts
+
+    def take(self, lease: Lease, response: Response) -> None:
+        if response.outcome is Outcome.NOT_MODIFIED and lease.record.body_hash:
+            self._unchanged(lease, response, lease.record.body_hash)
+        elif response.outcome is Outcome.OK:
+            hashed = body_hash(response.body)
+            if hashed == lease.record.body_hash:
+                self._unchanged(lease, response, hashed)
+            else:
+                self._content(lease, response, hashed)
+        elif response.outcome is Outcome.REDIRECT:
+            self._redirect(lease, response)
+        else:
+            self.failed(lease, response)
+
+    def _result(self, lease: Lease, response: Response, **facts: object) -> PageResult:
+        disposition = DISPOSITIONS[response.outcome]
+        return PageResult(lease, response.started_at, disposition, str(response.outcome), **facts)  # type: ignore[arg-type]
+
+    def _deliver(
+        self, lease: Lease, result: PageResult, fetch_id: str, response: Response, **facts: object
+    ) -> Series:
+        """Put the result and its fetch row into the epoch of the lease's lane."""
+        p = self._p
+        series = p.fast if lease.lane in (FASTLANE, FRESHLANE) else p.bulk
+        window = p.frontier.windows.in_force(lease.shard, result.at)
+        rates = result.posterior or (lease.record.rate_a, lease.record.rate_b)
+        template = self._template(lease)
+        result.group = group_id(lease.host, template)
+        row = fetch_row(
+            fetch_id, "page", lease, response, p.origin,
+            **page_facts(lease, window.window_id if window else None),
+            group_id=result.group, template=template, rate_a=rates[0], rate_b=rates[1],
+            predicted_change=predicted_change(lease.record, result.at, self._prior(lease)), **facts,
+        )  # fmt: skip
+        series.open.rows.add("fetches", row, 400)
+        series.open.pages.append(result)
+        series.touch(2 + 2 * len(result.found))
+        return series
+
+    def _keep(self, lease: Lease, result: PageResult, response: Response) -> None:
+        """What a success brings for the next conditional request."""
+        result.etag = response.header("etag")[:500] or lease.record.etag
+        result.last_modified = response.header("last-modified")[:100] or lease.record.last_modified
+
+    def _posterior(self, lease: Lease, changed: bool | None, at: float) -> tuple[float, float]:
+        return posterior_after(lease.record, changed, at, self._prior(lease))
+
+    def _prior(self, lease: Lease) -> Gamma:
+        group = group_id(lease.host, self._template(lease))
+        return self._p.frontier.revisits.priors.of(lease.shard, lease.host, group)
+
+    def _template(self, lease: Lease) -> str:
+        """The URL's group by what its host has taught so far: not always the one that it was queued with."""
+        state = self._p.frontier.hosts.get(lease.host)
+        return template_of(lease.url, state.record.shapes if state is not None else {})
+
+    def _unchanged(self, lease: Lease, response: Response, hashed: int) -> None:
+        record = lease.record
+        result = self._result(lease, response, changed=False, body_hash=hashed, links_hash=record.links_hash)
+        result.fingerprint, result.link_set = record.fingerprint, record.link_set
+        result.posterior = self._posterior(lease, False, result.at)
+        self._keep(lease, result, response)
+        self._deliver(
+            lease, result, self._p.fetch_id(), response,
+            changed=False, fingerprint=record.fingerprint or None, body_hash=f"{hashed:016x}",
+            link_set=record.link_set or None,
+        )  # fmt: skip
+
+    def _content(self, lease: Lease, response: Response, hashed: int) -> None:
+        record = lease.record
+        facts = digest(response.body, lease.url, response.header("content-type") or None)
+        fetch_id = self._p.fetch_id()
+        changed = facts.fingerprint != record.fingerprint if record.fingerprint else None
+        links = self._link_set(facts, facts.nofollow or "nofollow" in response.header("x-robots-tag").lower())
+        links_hash = _hash_links(links)
+        same_links = bool(record.link_set) and links_hash == record.links_hash
+        result = self._result(
+            lease, response, changed=changed, body_hash=hashed, links_hash=links_hash,
+            fingerprint=facts.fingerprint, link_set=record.link_set if same_links else fetch_id,
+        )  # fmt: skip
+        result.posterior = self._posterior(lease, changed, result.at)
+        self._keep(lease, result, response)
+        # All rows are made before the first is delivered: an error in one must not leave half of a page.
+        link_rows: list[Row] = []
+        if not same_links:
+            result.found = self._followed(lease, facts, links)
+            link_rows = [
+                link_row(fetch_id, lease.url, target, result.at, position, rel, barred, anchor)
+                for (target, position, rel), (barred, anchor) in links.items()
+            ]
+        page = page_row(fetch_id, lease, response, facts) if changed is not False else None
+        series = self._deliver(
+            lease, result, fetch_id, response,
+            changed=changed, fingerprint=facts.fingerprint, body_hash=f"{hashed:016x}", link_set=result.link_set,
+        )  # fmt: skip
+        for row in link_rows:
+            series.open.rows.add("links", row, 200 + len(row["dst_url"]) + len(lease.url))
+        if page is not None:
+            series.open.rows.add("pages", page, 500 + len(response.body))
+
+    def _link_set(self, facts: Digest, nofollow: bool) -> LinkSet:
+        """The page's links by canonical target, so that a session id in a URL doesn't make a new set."""
+        links: LinkSet = {}
+        for link in facts.links:
+            target = canonicalize(link.url)
+            if target is None:
+                continue
+            links.setdefault((target, link.position, link.rel), (nofollow or link.nofollow, link.anchor))
+            if len(links) >= self._p.settings.frontier.max_urls_per_page:
+                break
+        return links
+
+    def _followed(self, lease: Lease, facts: Digest, links: LinkSet) -> list[Found]:
+        """What of a new link set may enter the frontier."""
+        depth = lease.record.depth + 1
+        value = value_at(depth)
+        follow: dict[str, Found] = {}
+        for (target, _, _), (barred, _) in links.items():
+            if not barred:
+                follow.setdefault(target, Found(target, depth, value))
+        for pointer in (facts.meta_refresh, facts.canonical, *facts.frames):
+            target_url = canonicalize(pointer) if pointer else None
+            if target_url is not None:
+                follow.setdefault(target_url, Found(target_url, depth, value, lease.record.hops + 1))
+        return list(follow.values())
+
+    def _redirect(self, lease: Lease, response: Response) -> None:
+        target = redirect_target(lease.url, response)
+        if target is None:
+            self.failed(lease, response)
+            return
+        record = lease.record
+        result = self._result(lease, response)
+        result.found = [Found(target, record.depth, record.value, record.hops + 1)]
+        fetch_id = self._p.fetch_id()
+        result.link_set = fetch_id
+        row = link_row(fetch_id, lease.url, target, result.at, "redirect", "", False, "")
+        series = self._deliver(lease, result, fetch_id, response, redirect_to=target, link_set=fetch_id)
+        series.open.rows.add("links", row)
+
+    def failed(self, lease: Lease, response: Response) -> None:
+        result = self._result(lease, response)
+        self._deliver(lease, result, self._p.fetch_id(), response)
+
+
+def _hash_links(links: LinkSet) -> int:
+    """Order and anchors don't count: the same links again are the same set."""
+    lines = ("\t".join((*key, str(barred))) for key, (barred, _) in links.items())
+    return body_hash("\n".join(sorted(lines)).encode())

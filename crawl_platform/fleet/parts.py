@@ -1,0 +1,66 @@
+"""What every stage of a cell's work needs, put together by the cell once, and what they all do with it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from crawl_platform.admission.politeness import Gates
+from crawl_platform.clock import Clock
+from crawl_platform.commit.outbox import Outbox
+from crawl_platform.fetch.client import HttpClient, Response
+from crawl_platform.fetch.dns import DnsCache
+from crawl_platform.fetch.outcome import Outcome
+from crawl_platform.fleet.addresses import AddressBook
+from crawl_platform.fleet.epochs import Series
+from crawl_platform.fleet.rows import Origin, host_row
+from crawl_platform.fleet.telemetry import Telemetry
+from crawl_platform.frontier.frontier import Frontier
+from crawl_platform.frontier.hosts import HostState
+from crawl_platform.settings import Settings
+from crawl_platform.web.url import canonicalize, resolve
+
+
+@dataclass(slots=True)
+class Parts:
+    """What a worker works with."""
+
+    settings: Settings
+    clock: Clock
+    frontier: Frontier
+    gates: Gates
+    dns: DnsCache
+    client: HttpClient
+    outbox: Outbox
+    bulk: Series
+    fast: Series
+    telemetry: Telemetry
+    origin: Origin
+    addresses: AddressBook
+    fence: Callable[[], None]
+    """Raises `OwnershipLostError` when this cell may no longer fetch."""
+
+    def fetch_id(self) -> str:
+        """A new id: unique in the lake."""
+        self.outbox.fetches += 1
+        return f"{self.outbox.incarnation[:12]}-{self.outbox.fetches:x}"
+
+    def tell(self, state: HostState, event: str, **facts: object) -> None:
+        """An event row of a host, with the epoch that its request belongs to."""
+        record = state.record
+        row = host_row(
+            state.host, state.shard, self.clock.now(), event, self.frontier.book.state(state.host), self.origin.cell,
+            trusted=record.trusted, known_urls=record.known, **facts,
+        )  # fmt: skip
+        self.bulk.open.rows.add("hosts", row)
+        self.bulk.touch()
+
+
+def redirect_target(url: str, response: Response) -> str | None:
+    """Canonical target of a redirect; None if there is none. A bad one becomes the response's outcome."""
+    if response.outcome is not Outcome.REDIRECT:
+        return None
+    target = resolve(response.header("location"), url)
+    canonical = canonicalize(target) if target else None
+    if canonical is None:
+        response.outcome = Outcome.BAD_REDIRECT
+        response.detail = f"Location: {response.header('location')[:200]!r}"
+    return canonical
