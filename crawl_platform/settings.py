@@ -5,13 +5,16 @@ in seconds and sizes in bytes unless a name says otherwise.
 """
 
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
 from crawl_platform.errors import ConfigurationError
 
 CONFIG_NAME = "crawl.toml"
+Section = TypeVar("Section", bound=msgspec.Struct)
 
 
 class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -166,6 +169,22 @@ class Orchestration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Most known URLs of a promoted host handed to the frontier with the promotion."""
 
 
+class HostRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `[[hosts]]` entry: settings of whole sections that differ for the hosts that `match` (a host or
+    `*.domain`, which means the domain too). Of several that match, the later entry wins, field by field."""
+
+    match: str
+    frontier: dict[str, Any] = {}
+    politeness: dict[str, Any] = {}
+
+
+class HostSettings(msgspec.Struct, frozen=True):
+    """The sections that may differ from host to host, as they hold for one host."""
+
+    frontier: Frontier = Frontier()
+    politeness: Politeness = Politeness()
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     home: str
     identity: Identity = Identity()
@@ -178,6 +197,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     orchestration: Orchestration = Orchestration()
     retention: Retention = Retention()
     api: Api = Api()
+    hosts: tuple[HostRule, ...] = ()
 
     @property
     def root(self) -> Path:
@@ -189,11 +209,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def validate(self) -> None:
         """Raise `ConfigurationError` for a setting that would break a promise."""
-        if self.politeness.host_delay <= 0 or self.politeness.address_delay <= 0:
-            raise ConfigurationError(
-                "politeness.host_delay and politeness.address_delay must be above 0: "
-                "nothing switches politeness off"
-            )
+        _require_delays(self.politeness)
         if not 1 <= self.fleet.shards <= 65_536:
             raise ConfigurationError("fleet.shards must lie between 1 and 65536")
         if self.fleet.cells < 1:
@@ -209,6 +225,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ConfigurationError('orchestration.profile must be "demo" or "production"')
         if self.refresh.interval_min > self.refresh.interval_max:
             raise ConfigurationError("refresh.interval_min is above refresh.interval_max")
+        for rule in self.hosts:
+            self.with_rules((rule,))
+
+    def with_rules(self, rules: Iterable[HostRule]) -> HostSettings:
+        """The sections with these rules applied in order. Raises `ConfigurationError` for what is no setting."""
+        sections = {name: getattr(self, name) for name in HostSettings.__struct_fields__}
+        for rule in rules:
+            for name, section in sections.items():
+                sections[name] = _overridden(section, getattr(rule, name), f"[[hosts]] {rule.match}: {name}")
+        _require_delays(sections["politeness"])
+        return HostSettings(**sections)
 
     def require_contact(self) -> None:
         """Raise unless the crawl says whom to write to."""
@@ -218,6 +245,23 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 "no contact given: site owners must be able to reach you. "
                 "Pass --contact you@example.org (or set identity.contact in crawl.toml)."
             )
+
+
+def _require_delays(politeness: Politeness) -> None:
+    if politeness.host_delay <= 0 or politeness.address_delay <= 0:
+        raise ConfigurationError(
+            "politeness.host_delay and politeness.address_delay must be above 0: "
+            "nothing switches politeness off"
+        )
+
+
+def _overridden(section: Section, values: dict[str, Any], where: str) -> Section:
+    if not values:
+        return section
+    try:
+        return msgspec.convert(msgspec.structs.asdict(section) | values, type(section), strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"{where}: {error}") from error
 
 
 def load(home: str | Path) -> Settings:
@@ -253,7 +297,7 @@ def save(settings: Settings) -> Path:
     defaults = Settings(home=settings.home)
     lines: list[str] = []
     for section in settings.__struct_fields__:
-        if section == "home":
+        if section in ("home", "hosts"):
             continue
         chosen, default = getattr(settings, section), getattr(defaults, section)
         changed = [
@@ -263,6 +307,12 @@ def save(settings: Settings) -> Path:
         ]
         if changed:
             lines += [f"[{section}]", *changed, ""]
+    for rule in settings.hosts:
+        lines += ["[[hosts]]", f"match = {_toml(rule.match)}"]
+        for section in HostSettings.__struct_fields__:
+            values: dict[str, Any] = getattr(rule, section)
+            lines += [f"{section}.{name} = {_toml(value)}" for name, value in values.items()]
+        lines.append("")
     settings.root.mkdir(parents=True, exist_ok=True)
     path = settings.root / CONFIG_NAME
     draft = path.with_suffix(".tmp")

@@ -1,0 +1,23 @@
+"""Settings of one host: the crawl's own, with the `[[hosts]]` entries that mean it."""
+
+from functools import lru_cache
+
+from crawl_platform.settings import HostSettings, Settings
+from crawl_platform.web.host import matches
+
+CACHED = 20_000
+"""Hosts whose settings are kept at hand. Most share one object: that of the crawl without any rule."""
+
+
+class HostRules:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._plain = settings.with_rules(())
+        self._of = lru_cache(CACHED)(self._compute)
+
+    def of(self, host: str) -> HostSettings:
+        return self._of(host) if self._settings.hosts else self._plain
+
+    def _compute(self, host: str) -> HostSettings:
+        rules = [rule for rule in self._settings.hosts if matches(rule.match, host)]
+        return self._settings.with_rules(rules) if rules else self._plain
