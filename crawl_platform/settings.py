@@ -6,8 +6,10 @@ in seconds and sizes in bytes unless a name says otherwise.
 
 import tomllib
 from collections.abc import Iterable
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,6 +17,17 @@ from crawl_platform.errors import ConfigurationError
 
 CONFIG_NAME = "crawl.toml"
 Section = TypeVar("Section", bound=msgspec.Struct)
+TrapName = Literal[
+    "url-too-long",
+    "bad-port",
+    "too-many-parameters",
+    "repeated-segments",
+    "calendar-run",
+    "session-segment",
+    "parameter-explosion",
+    "endless-calendar",
+]
+"""What a trap filter is called (`web.traps`)."""
 
 
 class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,6 +39,38 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def user_agent(self) -> str:
         return f"{self.agent}/0.1 (+{self.contact})"
+
+
+class NamedIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An `[[identities]]` entry: one of several ways to ask. What it leaves out is said by `[identity]`.
+
+    `proxy` is the URL of an HTTP proxy that names an address (http://192.0.2.1:3128). `hosts`: who may be asked so
+    (a host or `*.domain`); empty means all.
+    """
+
+    name: str
+    agent: str = ""
+    contact: str = ""
+    proxy: str = ""
+    hosts: tuple[str, ...] = ()
+    proxy_delay: float = 0.1
+    """Seconds between two requests through the proxy; one is in flight at a time."""
+
+
+class IdentityHealth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When an identity of a pool is set aside, and how it comes back."""
+
+    half_life: float = 1800.0
+    """Seconds after which an outcome counts half."""
+    least_hosts: float = 5.0
+    """Weight of outcomes (one per host that answered lately) below which nothing is concluded."""
+    failing_share: float = 0.5
+    """Share of bans and time-outs from which on the identity is set aside."""
+    quarantine: float = 600.0
+    """Seconds for which it is; doubles with each probe that fails."""
+    quarantine_cap: float = 86_400.0
+    explore_share: float = 0.02
+    """Share of hosts that a day's draw gives to any identity of the pool, so that the pool can be judged."""
 
 
 class Politeness(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,6 +85,16 @@ class Politeness(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     robots_ttl: float = 86_400.0
     robots_bytes: int = 512_000
     robots_retry: float = 300.0
+    slowdown_cap: float = 30.0
+    """Most times the delay that an unwell host or address may be slowed down to."""
+    latency_rise: float = 3.0
+    """Answers are slow when they take this many times what is usual for the host …"""
+    latency_noise: float = 0.5
+    """… and at least this much longer (seconds): less is noise of the network."""
+    recovery_run: int = 5
+    """Healthy answers in a row before a slowed host gets one step faster."""
+    recovery_step: float = 0.05
+    """Size of that step: share of the rate that the host's own delay allows."""
 
 
 class Fetch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,12 +129,28 @@ class Frontier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_url_length: int = 2048
     max_repeated_segments: int = 3
     max_parameters: int = 8
+    max_parameter_variants: int = 20_000
+    """URLs of one path and one parameter; each further parameter that they have makes it a quarter."""
+    max_calendar_pages: int = 4_000
+    """Pages of one calendar: 11 years of days."""
     page_budget: int = 100_000
     surface_depth: int = 2
     max_attempts: int = 5
     retry_delay: float = 60.0
     bloom_capacity: int = 2_000_000
     max_urls_per_page: int = 5_000
+
+
+class Urls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which URLs of a host are one page, beyond what holds everywhere (`web.parameters`). Names of parameters are
+    case-sensitive; `*` stands for any run of characters."""
+
+    keep_parameters: tuple[str, ...] = ()
+    """If there are any: a parameter that matches none of these is dropped."""
+    drop_parameters: tuple[str, ...] = ()
+    traps_off: tuple[TrapName, ...] = ()
+    sort_parameters: bool | Literal["learned"] = "learned"
+    """Whether the order of parameters means nothing; learned: where the host's own pages have shown it."""
 
 
 class Refresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -169,6 +240,52 @@ class Orchestration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Most known URLs of a promoted host handed to the frontier with the promotion."""
 
 
+class Signing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Web Bot Auth: requests signed with the crawl's key. `crawl identity` makes the key and shows what to publish."""
+
+    enabled: bool = False
+    agent: str = ""
+    """The https origin that publishes our keys, like https://crawler.example.org; required to sign."""
+    key_file: str = ""
+    """PEM file of the Ed25519 key, relative to the home; empty: run/web-bot-auth.pem, made where there is none."""
+    validity: float = 300.0
+    """Seconds after which a signature is void. It has to outlive the request, and a day at most is recommended."""
+    reuse: float = 60.0
+    """Seconds for which a host's signature is used again; 0: each request has its own, with a nonce."""
+
+
+class Citizenship(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What this crawl is for, and what it does where a site does not want that (docs/politeness.md)."""
+
+    purposes: tuple[str, ...] = ("search",)
+    """Of search, ai-input, ai-train, ai-images, tdm."""
+    on_refusal: str = "drop"
+    """Where a purpose is refused: "drop" (keep no text, title or body), "stop" (that, and never fetch the page
+    again) or "record" (keep all and write the refusal down)."""
+    silence: str = "allow"
+    """What it means when a site says nothing about a purpose: "allow" or "refuse"."""
+    agreed: tuple[str, ...] = ()
+    """Categories that are agreed on otherwise (a contract): no signal refuses them."""
+    read_tdmrep: bool = False
+    """Fetch /.well-known/tdmrep.json of each host, as one more page."""
+
+
+class Payment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Pay per crawl. Nothing is paid unless all three limits are above 0 and requests are signed."""
+
+    currency: str = "USD"
+    max_price: float = 0.0
+    """Most for one page."""
+    host_budget: float = 0.0
+    """Most per host and UTC day."""
+    day_budget: float = 0.0
+    """Most per UTC day for all hosts; the crawl's, so no `[[hosts]]` entry may set it."""
+
+    @property
+    def pays(self) -> bool:
+        return min(self.max_price, self.host_budget, self.day_budget) > 0
+
+
 class HostRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A `[[hosts]]` entry: settings of whole sections that differ for the hosts that `match` (a host or
     `*.domain`, which means the domain too). Of several that match, the later entry wins, field by field."""
@@ -176,6 +293,7 @@ class HostRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     match: str
     frontier: dict[str, Any] = {}
     politeness: dict[str, Any] = {}
+    urls: dict[str, Any] = {}
 
 
 class HostSettings(msgspec.Struct, frozen=True):
@@ -183,6 +301,7 @@ class HostSettings(msgspec.Struct, frozen=True):
 
     frontier: Frontier = Frontier()
     politeness: Politeness = Politeness()
+    urls: Urls = Urls()
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -191,13 +310,19 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     politeness: Politeness = Politeness()
     fetch: Fetch = Fetch()
     frontier: Frontier = Frontier()
+    urls: Urls = Urls()
     refresh: Refresh = Refresh()
     commit: Commit = Commit()
     fleet: Fleet = Fleet()
     orchestration: Orchestration = Orchestration()
     retention: Retention = Retention()
     api: Api = Api()
+    signing: Signing = Signing()
+    citizenship: Citizenship = Citizenship()
+    payment: Payment = Payment()
     hosts: tuple[HostRule, ...] = ()
+    identities: tuple[NamedIdentity, ...] = ()
+    identity_health: IdentityHealth = IdentityHealth()
 
     @property
     def root(self) -> Path:
@@ -225,8 +350,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ConfigurationError('orchestration.profile must be "demo" or "production"')
         if self.refresh.interval_min > self.refresh.interval_max:
             raise ConfigurationError("refresh.interval_min is above refresh.interval_max")
+        _require_signing(self.signing, self.fetch.total_timeout)
+        _require_citizenship(self.citizenship)
+        _require_payment(self.payment, self.signing)
+        _require_identities(self.identities, self.identity_health)
         for rule in self.hosts:
             self.with_rules((rule,))
+            if "day_budget" in rule.payment:
+                raise ConfigurationError("payment.day_budget is the crawl's: no [[hosts]] entry may set it")
 
     def with_rules(self, rules: Iterable[HostRule]) -> HostSettings:
         """The sections with these rules applied in order. Raises `ConfigurationError` for what is no setting."""
@@ -235,16 +366,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for name, section in sections.items():
                 sections[name] = _overridden(section, getattr(rule, name), f"[[hosts]] {rule.match}: {name}")
         _require_delays(sections["politeness"])
+        _require_citizenship(sections["citizenship"])
+        _require_payment(sections["payment"], self.signing)
         return HostSettings(**sections)
 
     def require_contact(self) -> None:
         """Raise unless the crawl says whom to write to."""
-        contact = self.identity.contact
-        if "@" not in contact and not contact.startswith(("http://", "https://")):
-            raise ConfigurationError(
-                "no contact given: site owners must be able to reach you. "
-                "Pass --contact you@example.org (or set identity.contact in crawl.toml)."
-            )
+        for contact in (self.identity.contact, *(one.contact for one in self.identities if one.contact)):
+            if "@" not in contact and not contact.startswith(("http://", "https://")):
+                raise ConfigurationError(
+                    "no contact given: site owners must be able to reach you. "
+                    "Pass --contact you@example.org (or set identity.contact in crawl.toml)."
+                )
 
 
 def _require_delays(politeness: Politeness) -> None:
@@ -253,6 +386,72 @@ def _require_delays(politeness: Politeness) -> None:
             "politeness.host_delay and politeness.address_delay must be above 0: "
             "nothing switches politeness off"
         )
+
+
+def _require_signing(signing: Signing, longest_request: float) -> None:
+    if not signing.enabled:
+        return
+    host = signing.agent.removeprefix("https://")
+    if host in ("", signing.agent) or not host.isascii() or any(c in host for c in '/?#"\\ '):
+        raise ConfigurationError(
+            "signing.agent must be the https origin that publishes the key directory, "
+            'without a path: agent = "https://crawler.example.org"'
+        )
+    if not signing.reuse + longest_request < signing.validity <= 86_400.0:
+        raise ConfigurationError(
+            "signing.validity must be longer than signing.reuse + fetch.total_timeout, and a day at most"
+        )
+
+
+def _require_citizenship(citizenship: Citizenship) -> None:
+    purposes = ("search", "ai-input", "ai-train", "ai-images", "tdm")
+    for chosen, allowed, name in (
+        (citizenship.purposes, purposes, "purposes"),
+        (citizenship.agreed, (*purposes, "archive"), "agreed"),
+        ((citizenship.on_refusal,), ("drop", "stop", "record"), "on_refusal"),
+        ((citizenship.silence,), ("allow", "refuse"), "silence"),
+    ):
+        if wrong := set(chosen) - set(allowed):
+            raise ConfigurationError(
+                f"citizenship.{name}: {', '.join(sorted(wrong))} is none of {', '.join(allowed)}"
+            )
+    if not citizenship.purposes:
+        raise ConfigurationError("citizenship.purposes must name what the crawl is for")
+
+
+def _require_payment(payment: Payment, signing: Signing) -> None:
+    if min(payment.max_price, payment.host_budget, payment.day_budget) < 0:
+        raise ConfigurationError("limits of [payment] can't be negative")
+    if payment.pays and not signing.enabled:
+        raise ConfigurationError("[payment] needs signed requests: set signing.enabled and signing.agent")
+
+
+def _require_identities(pool: tuple[NamedIdentity, ...], health: IdentityHealth) -> None:
+    names = [one.name for one in pool]
+    if len(set(names)) < len(names) or "" in names:
+        raise ConfigurationError("each of [[identities]] needs a name of its own")
+    if pool and all(one.hosts for one in pool):
+        raise ConfigurationError("one of [[identities]] must be for all hosts: leave out its `hosts`")
+    for one in pool:
+        if one.proxy and (proxy_endpoint(one.proxy) is None or one.proxy_delay <= 0):
+            raise ConfigurationError(
+                f"identities {one.name}: proxy must be a URL with an address and a port, like "
+                "http://192.0.2.1:3128, and proxy_delay above 0"
+            )
+    if not 0 <= health.explore_share < 1 or not 0 < health.failing_share <= 1 or health.half_life <= 0:
+        raise ConfigurationError("identity_health: shares lie between 0 and 1, half_life above 0")
+
+
+def proxy_endpoint(url: str) -> tuple[str, int] | None:
+    """Address and port of a proxy's URL; None if it does not name both (a proxy is contacted as configured, and
+    never looked up)."""
+    try:
+        parts = urlsplit(url)
+        address, port = parts.hostname or "", parts.port
+        ip_address(address)
+    except ValueError:
+        return None
+    return (address, port) if parts.scheme == "http" and port else None
 
 
 def _overridden(section: Section, values: dict[str, Any], where: str) -> Section:
@@ -297,7 +496,7 @@ def save(settings: Settings) -> Path:
     defaults = Settings(home=settings.home)
     lines: list[str] = []
     for section in settings.__struct_fields__:
-        if section in ("home", "hosts"):
+        if section in ("home", "hosts", "identities"):
             continue
         chosen, default = getattr(settings, section), getattr(defaults, section)
         changed = [
@@ -307,6 +506,9 @@ def save(settings: Settings) -> Path:
         ]
         if changed:
             lines += [f"[{section}]", *changed, ""]
+    for one in settings.identities:
+        values = msgspec.structs.asdict(one)
+        lines += ["[[identities]]", *(f"{name} = {_toml(value)}" for name, value in values.items()), ""]
     for rule in settings.hosts:
         lines += ["[[hosts]]", f"match = {_toml(rule.match)}"]
         for section in HostSettings.__struct_fields__:

@@ -12,12 +12,13 @@ CACHED = 20_000
 class HostRules:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._plain = settings.with_rules(())
+        self.plain = settings.with_rules(())
+        """The crawl's own, for what is no single host's."""
         self._of = lru_cache(CACHED)(self._compute)
 
     def of(self, host: str) -> HostSettings:
-        return self._of(host) if self._settings.hosts else self._plain
+        return self._of(host) if self._settings.hosts else self.plain
 
     def _compute(self, host: str) -> HostSettings:
         rules = [rule for rule in self._settings.hosts if matches(rule.match, host)]
-        return self._settings.with_rules(rules) if rules else self._plain
+        return self._settings.with_rules(rules) if rules else self.plain

@@ -15,6 +15,7 @@ from typing import Any
 from crawl_platform.admission.hosts import HostBook
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache
+from crawl_platform.admission.rules import HostRules
 from crawl_platform.clock import Clock
 from crawl_platform.commit.faults import Faults
 from crawl_platform.commit.manifest import BULK, FAST, Manifest
@@ -77,7 +78,7 @@ class Cell:
             book=HostBook(n_shards),
             gates=gates,
             robots=RobotsCache(settings.identity.agent, settings.politeness),
-            settings=settings.frontier,
+            rules=HostRules(settings),
             refresh=settings.refresh,
         )
         self._inbox = Inbox(kv, self.frontier, name, outbox.incarnation)

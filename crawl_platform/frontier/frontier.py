@@ -13,6 +13,7 @@ from itertools import islice
 from crawl_platform.admission.hosts import SEED, HostBook
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache, Verdict
+from crawl_platform.admission.rules import HostRules
 from crawl_platform.frontier.hosts import CAPPED, Agenda, Entry, HostState
 from crawl_platform.frontier.kv import OrderedKV
 from crawl_platform.frontier.lease import Lease, RobotsLease
@@ -57,7 +58,7 @@ class Frontier:
         book: HostBook,
         gates: Gates,
         robots: RobotsCache,
-        settings: FrontierSettings,
+        rules: HostRules,
         refresh: Refresh,
     ) -> None:
         self.kv = kv
@@ -65,14 +66,14 @@ class Frontier:
         self.book = book
         self.gates = gates
         self.robots = robots
-        self.settings = settings
+        self.rules = rules
         self.refresh = refresh
         self.revisits = Revisits(refresh)
         self.hosts: dict[str, HostState] = {}
         self.agenda = Agenda()
         self.parked: dict[str, None] = {}
         """Unproven hosts whose turn came while enough of them had a slot; a set in order."""
-        self.seen = SeenSet(settings.bloom_capacity, 200_000, lambda key: kv.get(key) is not None)
+        self.seen = SeenSet(rules.plain.frontier.bloom_capacity, 200_000, lambda key: kv.get(key) is not None)
         self.sent = RecentSet(200_000)
         """Links lately handed to other cells' shards: each is sent once, not from every page that has it."""
         self.split = SplitCredit()
@@ -87,6 +88,10 @@ class Frontier:
         """Origin → (where its robots.txt redirected to on the same host, hops so far)."""
         self.denied: list[Lease] = []
         """Claimed URLs that robots forbids or that lie below a host's surface; the next plan drops them."""
+
+    def limits(self, host: str) -> FrontierSettings:
+        """What may enter of `host`."""
+        return self.rules.of(host).frontier
 
     def load(self, now: float, boot: float) -> None:
         """Read hosts, robots and known URLs of our shards from the store (start-up)."""
@@ -194,7 +199,7 @@ class Frontier:
 
     def below_surface(self, lease: Lease) -> bool:
         """Whether the host is in surface mode and this page lies too deep (a request goes through)."""
-        deep = lease.record.depth > self.settings.surface_depth
+        deep = lease.record.depth > self.limits(lease.host).surface_depth
         return deep and self.hosts[lease.host].record.surface and lease.lane != FASTLANE
 
     def _choose(self, state: HostState, now: float) -> tuple[int, str, bool] | None:
@@ -320,7 +325,7 @@ class Frontier:
         self.robots_redirects.pop(lease.origin, None)
         if target is None or host_of(target) != lease.host or lease.hops >= hop_limit:
             return False
-        if trap_reason(target, self.settings) is not None:
+        if trap_reason(target, self.limits(lease.host)) is not None:
             return False
         self.robots_redirects[lease.origin] = (target, lease.hops + 1)
         return True

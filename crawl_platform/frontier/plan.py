@@ -144,7 +144,8 @@ class Planner:
         else:
             record.fails += 1
             record.reason = result.reason
-            if record.fails >= self._frontier.settings.max_attempts and record.last_success_at == 0.0:
+            most = self._frontier.limits(result.lease.host).max_attempts
+            if record.fails >= most and record.last_success_at == 0.0:
                 record.state = GONE
 
     def _queue_again(self, host: str, url: str, record: UrlRecord) -> None:
@@ -153,7 +154,7 @@ class Planner:
         elif record.state in (GONE, DROPPED):
             return
         elif record.fails:
-            wait = self._frontier.settings.retry_delay * 2 ** min(record.fails - 1, 10)
+            wait = self._frontier.limits(host).retry_delay * 2 ** min(record.fails - 1, 10)
             lane = REFRESH if record.last_success_at else DISCOVERY
         else:
             self._enqueue(host, url, record, REFRESH, self._due(host, record))
@@ -216,8 +217,8 @@ class Planner:
             return "seen"
         record = self._host(host)
         reason = (
-            trap_reason(found.url, frontier.settings)
-            or self._over_budget(record, found)
+            trap_reason(found.url, frontier.limits(host))
+            or self._over_budget(host, record, found)
             or over_ports(record, found.url)
         )
         if reason is not None:
@@ -238,8 +239,8 @@ class Planner:
         """Value first, but age counts: both in milliseconds, so the order never has to be rebuilt."""
         return int((self._now - AGE_OF_FULL_VALUE * value) * 1000)
 
-    def _over_budget(self, record: HostRecord, found: Found) -> str | None:
-        settings = self._frontier.settings
+    def _over_budget(self, host: str, record: HostRecord, found: Found) -> str | None:
+        settings = self._frontier.limits(host)
         if found.depth > settings.max_depth:
             return "too_deep"
         if found.hops > 0 and found.hops > settings.max_hops:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from crawl_platform.admission.hosts import EXCLUDED, SEED, HostBook
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache
+from crawl_platform.admission.rules import HostRules
 from crawl_platform.clock import ManualClock, as_datetime
 from crawl_platform.commit.manifest import BULK, Manifest
 from crawl_platform.commit.staging import Row, stage
@@ -25,7 +26,7 @@ from crawl_platform.frontier.records import UrlRecord, decode, url_key
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import DATE, SCHEMA_VERSION, TABLES, TIME
 from crawl_platform.settings import Frontier as FrontierSettings
-from crawl_platform.settings import Politeness, Refresh
+from crawl_platform.settings import HostRule, Politeness, Refresh, Settings
 from crawl_platform.web.url import origin_of
 
 AGENT = "tester"
@@ -42,6 +43,7 @@ class FrontierRig:
         n_shards: int = 1,
         shards: frozenset[int] | None = None,
         settings: FrontierSettings | None = None,
+        host_rules: tuple[HostRule, ...] = (),
         politeness: Politeness | None = None,
         refresh: Refresh | None = None,
         open_robots: bool = True,
@@ -50,7 +52,8 @@ class FrontierRig:
         self.clock = clock or ManualClock()
         self.n_shards = n_shards
         self.shards = shards if shards is not None else frozenset(range(n_shards))
-        self.settings = settings or FrontierSettings(bloom_capacity=10_000)
+        frontier = settings or FrontierSettings(bloom_capacity=10_000)
+        self.settings = Settings(home="", frontier=frontier, hosts=host_rules)
         self.politeness = politeness or Politeness()
         self.refresh = refresh or Refresh()
         self.directives: dict[str, str] = dict.fromkeys(seeds, SEED)
@@ -77,7 +80,7 @@ class FrontierRig:
             book=self.book,
             gates=self.gates,
             robots=self.robots,
-            settings=self.settings,
+            rules=HostRules(self.settings),
             refresh=self.refresh,
         )
         self.frontier.load(*self.times())
