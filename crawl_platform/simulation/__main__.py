@@ -1,4 +1,4 @@
-"""`python -m crawl_platform.simulation synthetic|files …`: serve a web on loopback until told to stop."""
+"""`python -m crawl_platform.simulation synthetic|files|hostile …`: serve a web on loopback until told to stop."""
 
 import argparse
 import asyncio
@@ -11,6 +11,7 @@ import msgspec
 
 from crawl_platform.clock import SystemClock
 from crawl_platform.simulation.fileweb import FileWeb
+from crawl_platform.simulation.hostile import running as hostile
 from crawl_platform.simulation.running import Options, Ready, serve
 from crawl_platform.simulation.web import SyntheticWeb
 
@@ -24,16 +25,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     log = Path(args.log).resolve()
     ca_file = Path(args.ca_file).resolve() if args.ca_file else log.with_suffix(".ca.pem")
     options = Options(log, ca_file, args.http_port, args.https_port, args.ttl, _overrides(args.override))
-    build = _synthetic(args) if args.web == "synthetic" else _files(args)
 
-    def ready(nameserver: str, http_port: int, https_port: int) -> None:
+    def ready(nameserver: str, http_port: int, https_port: int, seeds: list[str]) -> None:
         line = Ready(
             nameserver=nameserver,
             http_port=http_port,
             https_port=https_port,
             ca_file=str(ca_file),
             log=str(log),
-            seeds=build(http_port, https_port).seeds(),
+            seeds=seeds,
             pid=os.getpid(),
             started_at=args.started_at,
             **(
@@ -43,7 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
         sys.stdout.flush()
 
-    asyncio.run(serve(build, options, clock, ready))
+    if args.web == "hostile":
+        asyncio.run(hostile.serve(args.names, options, clock, ready))
+    else:
+        build = _synthetic(args) if args.web == "synthetic" else _files(args)
+
+        def web_ready(nameserver: str, http_port: int, https_port: int) -> None:
+            ready(nameserver, http_port, https_port, build(http_port, https_port).seeds())
+
+        asyncio.run(serve(build, options, clock, web_ready))
 
 
 def _synthetic(args: argparse.Namespace) -> Callable[[int, int], SyntheticWeb]:
@@ -71,7 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     synthetic.add_argument("--scale", type=float, default=1.0, help="1: about 80 hosts, 5,000 pages")
     files = webs.add_parser("files", help="folders of HTML as hosts")
     files.add_argument("folders", nargs="+", metavar="HOST=FOLDER")
-    for web in (synthetic, files):
+    harmful = webs.add_parser("hostile", help="hosts that mean harm, and one that is honest")
+    harmful.add_argument("names", nargs="*", metavar="NAME", help="misbehaviours (default: all)")
+    for web in (synthetic, files, harmful):
         web.add_argument("--log", required=True, help="request log, JSON lines")
         web.add_argument(
             "--ca-file", default="", help="where to write the authority (default: beside the log)"

@@ -1,4 +1,4 @@
-"""The synthetic or file web as a process: `serve` runs inside it, `launch` starts one and stops it by pid."""
+"""A web as a process: `serve` runs inside it, `launch` starts one and stops it by pid."""
 
 import asyncio
 import contextlib
@@ -101,12 +101,12 @@ async def serve(
     await server.start(web)
     await nameserver.start()
     ready(nameserver.address, server.http_port, server.https_port)
-    await _until_stopped_or_orphaned(stopped)
+    await until_stopped_or_orphaned(stopped)
     nameserver.close()
     server.close()
 
 
-async def _until_stopped_or_orphaned(stopped: asyncio.Event) -> None:
+async def until_stopped_or_orphaned(stopped: asyncio.Event) -> None:
     """A web whose launcher was killed has nobody left to stop it."""
     parent = os.getppid()
     while os.getppid() == parent:
@@ -119,7 +119,8 @@ async def _until_stopped_or_orphaned(stopped: asyncio.Event) -> None:
 def launch(arguments: Sequence[str], log: Path, **options: Any) -> Iterator[RunningWeb]:
     """Start `python -m crawl_platform.simulation <arguments>` and stop it at the end.
 
-    `arguments`: ("synthetic", "--seed", "7") or ("files", "HOST=FOLDER", …); `options` become --option value.
+    `arguments`: ("synthetic", "--seed", "7"), ("files", "HOST=FOLDER", …) or ("hostile", "NAME", …); `options` become
+    --option value.
     """
     command = [sys.executable, "-m", "crawl_platform.simulation", *arguments, "--log", str(log)]
     for name, value in options.items():
