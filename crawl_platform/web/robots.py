@@ -3,43 +3,63 @@
 Theory of operation. `parse` turns lines into groups: consecutive `user-agent` lines name the members of a group
 and only `allow`/`disallow` close that list (any other record, known or not, leaves it open: §2.2.4). The group
 of one agent merges all groups that name its product token, else all groups of `*` (§2.2.1). Patterns and paths
-are compared as octets, both brought to one form first (§2.2.2): non-ASCII octets are escaped, escapes of
-unreserved octets are undone, the rest is upper case. The match with most octets wins, allow before disallow
-(§2.2.2). Matching is by plain prefix and `str.find`, never by regular expression, so no pattern can be slow,
-and a file with more wildcards than `MAX_STARS` is not matched at all, so no file can be.
+are compared as octets, both brought to one form first (§2.2.2); `path_rules` decides between those that match.
 
 What we accept beyond the grammar, as the large crawlers do: spaces before the colon, a missing colon, common
 misspellings of the keys, product tokens with digits or trailing text (cut at the first other character).
+
+Records of a group that are no rules hold for the members named so far: `crawl-delay`, `request-rate`,
+`content-signal` (contentsignals.org), `content-usage` (draft-ietf-aipref-attach). The last two are preferences
+about what may be done with the pages, not about fetching them.
 """
 
 import re
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from crawl_platform.web.path_rules import PathRules, path_of, pattern_of
+
 MAX_BYTES = 500 * 1024
 """RFC 9309 §2.5: parse at least 500 KiB; what lies beyond is ignored."""
 
-MAX_STARS = 4_000
-"""Wildcards of one agent's rules: each costs up to 1 µs per URL, and a hostile file holds 250,000. With more
-of them everything is disallowed, which breaks no rule of the site."""
+MAX_PREFERENCES = 200
+"""Records of preferences kept per group: each costs a look for every page, and no real site has ten."""
+
+MAX_SITEMAPS = 5_000
+"""Sitemaps kept. Real files name up to some hundreds."""
+
+AGENTS = 32
+"""Agents whose rules are kept prepared."""
 
 Verdict = Literal["rules", "allow_all", "disallow_all"]
+Kind = Literal["signal", "usage"]
 
 _KEYS = {
+    "Allow": "allow", "allow": "allow",
+    "Disallow": "disallow", "disallow": "disallow", "dissallow": "disallow", "dissalow": "disallow",
+    "disalow": "disallow", "diasllow": "disallow", "disallaw": "disallow",
     "user-agent": "agent", "useragent": "agent", "user agent": "agent",
-    "allow": "allow",
-    "disallow": "disallow", "dissallow": "disallow", "dissalow": "disallow", "disalow": "disallow",
-    "diasllow": "disallow", "disallaw": "disallow",
     "crawl-delay": "delay", "crawldelay": "delay", "crawl delay": "delay",
+    "request-rate": "rate",
     "sitemap": "sitemap", "site-map": "sitemap",
+    "content-signal": "signal", "content-signals": "signal",
+    "content-usage": "usage",
 }  # fmt: skip
-_without_colon = re.compile(r"([A-Za-z-]+)[ \t]+(\S+)\Z").match
 _SPACE = " \t\x0b\x0c"
+_NAMES = "|".join(sorted(_KEYS, key=len, reverse=True))
+_records = re.compile(
+    rf"^[{_SPACE}]*({_NAMES})(?:[{_SPACE}]*:|([{_SPACE}]+)(?![{_SPACE}:]))([^\n#]*)",
+    re.MULTILINE | re.IGNORECASE | re.ASCII,
+).findall
+"""(key, "" or the spaces that stand for a missing colon, value) of every record we know, in order."""
 _token = re.compile(r"[A-Za-z0-9_\-\x80-\xff]+").match
-_odd_octet = re.compile(r"%[0-9A-Fa-f]{2}|[^\x21-\x7e]|[\"<>\\^`{|}]")
-# In a query these mean the same plain or escaped; `&`, `=`, `+`, `#`, `*`, `$` and `%` do not.
-_reserved = re.compile(r"%(21|27|28|29|2[cCfF]|3[aAbBfF]|40|5[bBdD])")
-_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_seconds = re.compile(
+    r"(\d+(?:[.,]\d*)?|[.,]\d+)[ \t]*(?:s|sec|secs|seconds?)?(?![^ \t;,])", re.IGNORECASE
+).match
+_rate = re.compile(r"(\d{1,9})[ \t]*/[ \t]*(\d{1,9})[ \t]*([smh]?)(?![^ \t])", re.IGNORECASE).match
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_preference = re.compile(r"([A-Za-z*][\w.*-]*)[ \t]*=[ \t]*\"?([\w.?*-]+)", re.ASCII).findall
+REFUSALS = frozenset({"n", "no", "?0", "0", "false"})
 
 
 def status_rule(status: int | None) -> Verdict:
@@ -53,6 +73,17 @@ def status_rule(status: int | None) -> Verdict:
     return "rules" if status < 300 else "allow_all"
 
 
+class _Preference(NamedTuple):
+    """One record, for the members named by then (`named` of them) and the paths that `fits` does not allow."""
+
+    named: int
+    kind: Kind
+    length: int
+    fits: PathRules | None
+    """None: every path."""
+    values: tuple[tuple[str, str], ...]
+
+
 @dataclass(slots=True)
 class _Group:
     """`members` are lower-case product tokens (or "*"); `rules` are (pattern, allow) in file order.
@@ -63,171 +94,145 @@ class _Group:
     members: list[str] = field(default_factory=list)
     rules: list[tuple[str, bool]] = field(default_factory=list)
     delays: list[tuple[int, float]] = field(default_factory=list)
+    preferences: list[_Preference] = field(default_factory=list)
 
     def delay(self, member: str) -> float | None:
         """A delay holds for the members named so far; of several the longest."""
         at = self.members.index(member)
         return max((seconds for named, seconds in self.delays if named > at), default=None)
 
+    def preferred(self, member: str) -> list[_Preference]:
+        at = self.members.index(member)
+        return [preference for preference in self.preferences if preference.named > at]
+
+
+class _Prepared(NamedTuple):
+    """All that the file says to one agent."""
+
+    rules: PathRules
+    delay: float | None
+    preferences: list[_Preference]
+
 
 class Robots:
     """The rules of one robots.txt. Immutable; lookups for an agent are prepared once and kept."""
 
-    __slots__ = ("_groups", "_prepared", "sitemaps")
+    __slots__ = ("_groups", "_prepared", "sitemaps", "size")
 
-    def __init__(self, groups: list[_Group], sitemaps: list[str]) -> None:
+    def __init__(self, groups: list[_Group], sitemaps: list[str], octets: int) -> None:
+        """`octets`: length of the text."""
         self._groups = groups
-        self._prepared: dict[str, tuple[_Matcher, float | None]] = {}
+        self._prepared: dict[str, _Prepared] = {}
         self.sitemaps = sitemaps
+        self.size = 1_000 + 2 * octets + 100 * len(sitemaps)
+        """Bytes of memory, at most about, with the rules of one agent prepared."""
+        for group in groups:
+            self.size += (
+                500 + 80 * len(group.members) + 100 * len(group.delays) + 600 * len(group.preferences)
+            )
+            self.size += 350 * len(group.rules)
 
     def allows(self, url: str, agent: str) -> bool:
         """Whether `agent` (product token or whole user-agent string) may fetch `url` (absolute, or a path)."""
-        path = _path(url)
-        return path == "/robots.txt" or self._of(agent)[0].allows(path)
+        path = path_of(url)
+        rules = (self._prepared.get(agent) or self._of(agent)).rules
+        return rules.allows(path) or path == "/robots.txt"
 
     def crawl_delay(self, agent: str) -> float | None:
-        """Seconds that the site asks `agent` to wait between requests; not in the RFC, uncapped here."""
-        return self._of(agent)[1]
+        """Seconds that the site asks `agent` to wait between requests (`crawl-delay`, `request-rate`; of several
+        the longest); not in the RFC, uncapped here."""
+        return self._of(agent).delay
 
-    def _of(self, agent: str) -> tuple["_Matcher", float | None]:
+    def preferences(self, url: str, agent: str) -> dict[str, str]:
+        """What the site says to `agent` about uses of `url`, as written, in lower case: {"ai-train": "no"}.
+
+        `signals` and `usage` in one; where both name a use, a refusal counts. Silence is no key.
+        """
+        return _refusals_first([self.signals(url, agent), self.usage(url, agent)])
+
+    def signals(self, url: str, agent: str) -> dict[str, str]:
+        """`Content-Signal` for `url`: search, ai-input, ai-train → yes or no (others as they come)."""
+        return self._preferred("signal", url, agent)
+
+    def usage(self, url: str, agent: str) -> dict[str, str]:
+        """`Content-Usage` for `url`: train-ai, search, … → y or n (others as they come)."""
+        return self._preferred("usage", url, agent)
+
+    def _preferred(self, kind: Kind, url: str, agent: str) -> dict[str, str]:
+        """Of the records whose pattern matches, those with the longest pattern; a refusal counts."""
+        candidates = [p for p in self._of(agent).preferences if p.kind == kind]
+        if not candidates:
+            return {}
+        path = path_of(url)
+        fitting = [p for p in candidates if p.fits is None or not p.fits.allows(path)]
+        longest = max((preference.length for preference in fitting), default=0)
+        return _refusals_first([dict(p.values) for p in fitting if p.length == longest])
+
+    def _of(self, agent: str) -> _Prepared:
         found = self._prepared.get(agent)
         if found is None:
+            if len(self._prepared) >= AGENTS:
+                self._prepared.clear()
             octets = agent.encode("utf-8", "surrogateescape").decode("latin-1")
             found = self._prepared[agent] = self._prepare(_product(octets))
         return found
 
-    def _prepare(self, product: str) -> tuple["_Matcher", float | None]:
+    def _prepare(self, product: str) -> _Prepared:
         named = [group for group in self._groups if product in group.members]
         name = product if named else "*"
         groups = named or [group for group in self._groups if "*" in group.members]
         delays = [delay for group in groups if (delay := group.delay(name)) is not None]
-        return _Matcher([rule for group in groups for rule in group.rules]), max(delays, default=None)
-
-
-class _Matcher:
-    """The rules of one agent: plain prefixes in a dict, tried by length; the few wildcards one by one."""
-
-    __slots__ = ("_lengths", "_prefixes", "_wildcards")
-
-    def __init__(self, rules: list[tuple[str, bool]]) -> None:
-        self._prefixes: dict[str, bool] = {}
-        wildcards: dict[str, bool] = {}
-        for pattern, allow in rules:
-            table = wildcards if "*" in pattern or pattern.endswith("$") else self._prefixes
-            table[pattern] = table.get(pattern, False) or allow
-        if sum(pattern.count("*") for pattern in wildcards) > MAX_STARS:
-            self._prefixes, wildcards = {"": False}, {}
-        self._lengths = sorted({len(prefix) for prefix in self._prefixes}, reverse=True)
-        ordered = sorted(wildcards.items(), key=lambda rule: (-len(rule[0]), not rule[1]))
-        self._wildcards = [_Wildcard.of(pattern, allow) for pattern, allow in ordered]
-
-    def allows(self, path: str) -> bool:
-        length, allow = self._longest_prefix(path)
-        for rule in self._wildcards:
-            if rule.length < length or (rule.length == length and allow):
-                break
-            if rule.length == length and not rule.allow:
-                continue
-            if rule.matches(path):
-                return rule.allow
-        return allow
-
-    def _longest_prefix(self, path: str) -> tuple[int, bool]:
-        for length in self._lengths:
-            prefix = path[:length]
-            allow = self._prefixes.get(prefix)
-            if allow is not None:
-                return len(prefix), allow
-        return -1, True
-
-
-class _Wildcard(NamedTuple):
-    """Glob with `*` and a final `$` (§2.2.3), cut at its stars; `last` is what must end an anchored path."""
-
-    length: int
-    allow: bool
-    first: str
-    pieces: list[str]
-    last: str | None
-
-    @staticmethod
-    def of(pattern: str, allow: bool) -> "_Wildcard":
-        anchored = pattern.endswith("$")
-        first, *pieces = (pattern[:-1] if anchored else pattern).split("*")
-        if not anchored:
-            return _Wildcard(len(pattern), allow, first, pieces, None)
-        last = pieces.pop() if pieces else first
-        return _Wildcard(len(pattern), allow, first, pieces, last)
-
-    def matches(self, path: str) -> bool:
-        """Leftmost piece by piece: O(len(path)) per piece."""
-        if not path.startswith(self.first):
-            return False
-        if self.last is not None and not path.endswith(self.last):
-            return False
-        at = len(self.first)
-        for piece in self.pieces:
-            found = path.find(piece, at)
-            if found < 0:
-                return False
-            at = found + len(piece)
-        if self.last is None:
-            return True
-        starless = self.length == len(self.first) + 1
-        return len(path) == at if starless else len(path) - len(self.last) >= at
+        return _Prepared(
+            PathRules(rule for group in groups for rule in group.rules),
+            max(delays, default=None),
+            [preference for group in groups for preference in group.preferred(name)],
+        )
 
 
 def parse(body: bytes) -> Robots:
     """Read a robots.txt. Never raises: what is no rule is skipped, whatever the bytes."""
     groups: list[_Group] = []
-    sitemaps: list[str] = []
+    sitemaps: dict[str, None] = {}
     listing = False
-    for key, value in _records(body):
-        if key == "sitemap":
-            sitemaps.append(_text(value))
+    for name, spaces, text in _records(_decode(body)):
+        value = text.strip(_SPACE)
+        if spaces and not _is_one_word(name, value):
+            continue
+        key = _KEYS.get(name) or _KEYS[name.lower()]
+        if key in ("allow", "disallow"):
+            if groups:
+                listing = False
+                if value:
+                    groups[-1].rules.append((pattern_of(value), key == "allow"))
         elif key == "agent":
             if not listing:
                 groups.append(_Group())
                 listing = True
             groups[-1].members.append(_member(value))
-        elif groups and key == "delay":
-            _note_delay(groups[-1], value)
+        elif key == "sitemap":
+            if len(sitemaps) < MAX_SITEMAPS:
+                sitemaps[value.encode("latin-1").decode("utf-8", "replace")] = None
         elif groups:
-            listing = False
-            if value:
-                groups[-1].rules.append((_pattern(value), key == "allow"))
-    return Robots(groups, list(dict.fromkeys(sitemaps)))
+            _note(groups[-1], key, value)
+    return Robots(groups, list(sitemaps), len(body))
 
 
-def _records(body: bytes) -> list[tuple[str, str]]:
-    """(key, value) of every record we know, in order. Text is latin-1: one character per octet."""
-    records = []
-    for line in re.split(r"[\r\n]+", _decode(body)):
-        line = line.partition("#")[0].strip(_SPACE)
-        name, colon, value = line.partition(":")
-        if not colon:
-            pair = _without_colon(line)
-            if not pair:
-                continue
-            name, value = pair.groups()
-        key = _KEYS.get(name.strip(_SPACE).lower())
-        if key:
-            records.append((key, value.strip(_SPACE)))
-    return records
+def _is_one_word(name: str, value: str) -> bool:
+    """Without a colon only "key value" is a record: more words are prose ("allow all robots to …")."""
+    return " " not in name and len(value.split()) == 1
 
 
 def _decode(body: bytes) -> str:
+    """Text is latin-1: one character per octet, so that no byte can void the file."""
     text = body[:MAX_BYTES]
-    if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        text = text.decode("utf-16", "ignore").encode()
     if len(body) > MAX_BYTES:
         # A rule cut in the middle would say something else.
         text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
-    return text.removeprefix(b"\xef\xbb\xbf").decode("latin-1")
-
-
-def _text(value: str) -> str:
-    return value.encode("latin-1").decode("utf-8", "replace")
+    if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        text = text.decode("utf-16", "ignore").encode()
+    for mark in (b"\xef\xbb\xbf", b"\xef\xbb", b"\xef"):
+        text = text.removeprefix(mark)
+    return text.replace(b"\r", b"\n").decode("latin-1")
 
 
 def _member(value: str) -> str:
@@ -242,50 +247,51 @@ def _product(agent: str) -> str:
     return token[0].lower() if token else agent.lower()
 
 
-def _note_delay(group: _Group, value: str) -> None:
-    try:
-        seconds = float(value)
-    except ValueError:
+def _note(group: _Group, key: str, value: str) -> None:
+    """A record that is no rule: for the members named so far."""
+    named = len(group.members)
+    if key in ("signal", "usage"):
+        if len(group.preferences) < MAX_PREFERENCES:
+            group.preferences.append(_preference_of(named, "signal" if key == "signal" else "usage", value))
         return
-    if 0 <= seconds < float("inf"):
-        group.delays.append((len(group.members), seconds))
+    seconds = _delay(value) if key == "delay" else _interval(value)
+    if seconds is not None:
+        group.delays.append((named, seconds))
 
 
-def _octets(text: str) -> str:
-    path, mark, query = text.partition("?")
-    query = _reserved.sub(_unescape, query)
-    return _odd_octet.sub(_octet, path + mark + query)
+def _delay(value: str) -> float | None:
+    """Seconds of a crawl-delay: "10", "0.5", "1,5", "10 s"; None for what is no time."""
+    found = _seconds(value)
+    return min(float(found[1].replace(",", ".")), 1e9) if found else None
 
 
-def _unescape(match: re.Match[str]) -> str:
-    return chr(int(match[1], 16))
+def _interval(value: str) -> float | None:
+    """Seconds per request of a request-rate ("1/10", "30/1m 0600-0845"); the hours of the day are left out, so the
+    rate counts at all hours."""
+    found = _rate(value)
+    if not found or int(found[1]) == 0:
+        return None
+    return int(found[2]) * _UNITS[found[3].lower()] / int(found[1])
 
 
-def _octet(match: re.Match[str]) -> str:
-    octet = match[0]
-    if len(octet) == 1:
-        return f"%{ord(octet):02X}"
-    char = chr(int(octet[1:], 16))
-    return char if char in _UNRESERVED else octet.upper()
+def _preference_of(named: int, kind: Kind, value: str) -> _Preference:
+    """Of "[/path] use=answer, use=answer"; what is no such pair is left out."""
+    pattern = ""
+    if value[:1] in ("/", "*"):
+        head, *rest = value.split(None, 1)
+        pattern, value = pattern_of(head), rest[0] if rest else ""
+    values = tuple((use.lower(), answer.lower()) for use, answer in _preference(value))
+    return _Preference(named, kind, len(pattern), PathRules([(pattern, False)]) if pattern else None, values)
 
 
-def _pattern(value: str) -> str:
-    """`$` inside is a literal, written as the path's is."""
-    pattern = _octets(value)
-    return pattern[:-1].replace("$", "%24") + pattern[-1]
-
-
-def _path(url: str) -> str:
-    """Path and query of `url` in the form that patterns have; special characters escaped (§2.2.3)."""
-    if not url.startswith("/"):
-        after = url.find("//") + 2
-        cut = next((i for i in range(after, len(url)) if url[i] in "/?#"), len(url))
-        url = url[cut:]
-    path = url.partition("#")[0]
-    if not path.startswith("/"):
-        path = "/" + path
-    octets = path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("latin-1")
-    return _octets(octets).replace("*", "%2A").replace("$", "%24")
+def _refusals_first(stated: list[dict[str, str]]) -> dict[str, str]:
+    """All in one; of several answers about a use a refusal counts, else the first."""
+    merged: dict[str, str] = {}
+    for answers in stated:
+        for use, answer in answers.items():
+            if use not in merged or (answer in REFUSALS and merged[use] not in REFUSALS):
+                merged[use] = answer
+    return merged
 
 
 ALLOW_ALL = parse(b"")
