@@ -279,7 +279,7 @@ class Payment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host_budget: float = 0.0
     """Most per host and UTC day."""
     day_budget: float = 0.0
-    """Most per UTC day for all hosts; the crawl's, so no `[[hosts]]` entry may set it."""
+    """Most per UTC day for all hosts. It is the whole crawl's: no `[[hosts]]` entry may set it."""
 
     @property
     def pays(self) -> bool:
@@ -294,6 +294,8 @@ class HostRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frontier: dict[str, Any] = {}
     politeness: dict[str, Any] = {}
     urls: dict[str, Any] = {}
+    citizenship: dict[str, Any] = {}
+    payment: dict[str, Any] = {}
 
 
 class HostSettings(msgspec.Struct, frozen=True):
@@ -302,6 +304,8 @@ class HostSettings(msgspec.Struct, frozen=True):
     frontier: Frontier = Frontier()
     politeness: Politeness = Politeness()
     urls: Urls = Urls()
+    citizenship: Citizenship = Citizenship()
+    payment: Payment = Payment()
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -507,8 +511,8 @@ def save(settings: Settings) -> Path:
         if changed:
             lines += [f"[{section}]", *changed, ""]
     for one in settings.identities:
-        values = msgspec.structs.asdict(one)
-        lines += ["[[identities]]", *(f"{name} = {_toml(value)}" for name, value in values.items()), ""]
+        said = msgspec.structs.asdict(one)
+        lines += ["[[identities]]", *(f"{name} = {_toml(value)}" for name, value in said.items()), ""]
     for rule in settings.hosts:
         lines += ["[[hosts]]", f"match = {_toml(rule.match)}"]
         for section in HostSettings.__struct_fields__:
