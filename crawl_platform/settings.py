@@ -103,16 +103,35 @@ class Fetch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     slots: int = 128
     body_cap: int = 250_000
     connect_timeout: float = 10.0
+    tls_timeout: float = 10.0
+    first_byte_timeout: float = 20.0
+    """From the request's write to the first byte of its answer."""
+    head_timeout: float = 30.0
+    """From the request's write to the end of the answer's head."""
     read_timeout: float = 20.0
+    """Longest silence between two pieces of an answer."""
     total_timeout: float = 60.0
+    """From the request's write to the end of its answer."""
+    min_rate: float = 100.0
+    """Bytes per second below which an answer is cut off, averaged over each `rate_window` seconds."""
+    rate_window: float = 15.0
     robots_redirects: int = 5
     """Redirects followed for robots.txt only (RFC 9309 2.3.1.2); pages redirect through the frontier."""
     keepalive: float = 75.0
     header_cap: int = 65_536
+    """Bytes of one head, status line included."""
+    header_count: int = 256
     nameservers: tuple[str, ...] = ()
     dns_ttl_floor: float = 60.0
     dns_ttl_ceiling: float = 3600.0
+    dns_moving_ceiling: float = 300.0
+    """Ceiling for hosts whose address has changed lately."""
     dns_negative_ttl: float = 300.0
+    """How long a failure is remembered whose zone does not say."""
+    dns_negative_floor: float = 60.0
+    dns_negative_ceiling: float = 3600.0
+    dns_stale: float = 3600.0
+    """How long an address outlives its time while the name server is silent or sick."""
     dns_timeout: float = 5.0
     allow_networks: tuple[str, ...] = ()
     """CIDRs that may be contacted although they are not public (the demo allows 127.0.0.0/8)."""

@@ -5,14 +5,23 @@ server never sees two starts closer than the delay, whatever the network does to
 host over (start, restart, handoff) counts it and its address as fetched at that moment: `taken_over`.
 
     free ──begin──▶ busy ──end──▶ waiting(until end + delay) ──time──▶ free
+
+The clocks belong to hosts and addresses, whoever we say we are and whatever way a request takes: another identity
+or a proxy is no second clock. A proxy has one of its own beside them.
 """
 
-from collections import deque
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 
+from crawl_platform.admission.address_pace import AddressPaces
+from crawl_platform.admission.pace import Pace, in_force
+from crawl_platform.admission.rules import HostRules
 from crawl_platform.errors import PlatformError
 from crawl_platform.settings import Politeness
+
+SWEPT = 50_000
+"""Clocks of a kind in memory before those that have run out are dropped: a host that moves from address to address
+must not fill it."""
 
 
 class ImpoliteError(PlatformError):
@@ -23,29 +32,49 @@ class ImpoliteError(PlatformError):
 class Gate:
     ready_at: float
     busy: bool = False
-    waiting: deque[str] = field(default_factory=deque)
+    waiting: dict[str, None] = field(default_factory=dict)
     """Hosts that wait for this address, first come first served."""
+    called: str = ""
+    """The host whose turn it was when the address was given back."""
 
 
 class Gates:
-    def __init__(self, settings: Politeness, taken_over: float) -> None:
-        """`taken_over`: boottime at which this process became responsible for its hosts."""
+    def __init__(self, settings: Politeness, taken_over: float, rules: HostRules | None = None) -> None:
+        """`taken_over`: boottime at which this process became responsible for its hosts. `rules`: settings that
+        differ from host to host."""
         self._settings = settings
+        self._rules = rules
         self._taken_over = taken_over
+        self.paces = AddressPaces(settings)
         self._hosts: dict[str, Gate] = {}
         self._addresses: dict[str, Gate] = {}
+        self._sweep_at = SWEPT
 
     def _host(self, host: str) -> Gate:
         gate = self._hosts.get(host)
         if gate is None:
-            gate = self._hosts[host] = Gate(self._taken_over + self._settings.host_delay)
+            gate = self._hosts[host] = Gate(self._taken_over + self.settings_of(host).host_delay)
         return gate
 
     def _address(self, address: str) -> Gate:
         gate = self._addresses.get(address)
         if gate is None:
-            gate = self._addresses[address] = Gate(self._taken_over + self._settings.address_delay)
+            gate = self._addresses[address] = Gate(self._taken_over + self.paces.delay(address))
         return gate
+
+    def settings_of(self, host: str) -> Politeness:
+        return self._settings if self._rules is None else self._rules.of(host).politeness
+
+    def sweep(self, now: float) -> None:
+        """Drop the clocks of addresses that have run out, once there are many: a new one is free as well."""
+        if len(self._addresses) < self._sweep_at:
+            return
+        self._addresses = {
+            address: gate
+            for address, gate in self._addresses.items()
+            if gate.busy or gate.waiting or gate.ready_at > now
+        }
+        self._sweep_at = max(SWEPT, 2 * len(self._addresses))
 
     def host_ready_at(self, host: str) -> float:
         """Boottime from which `host` may be fetched; infinite while a request is in flight."""
@@ -62,13 +91,18 @@ class Gates:
     def take_over_address(self, address: str, now: float) -> None:
         """Another process has used the address until now: it counts as fetched at this moment."""
         gate = self._address(address)
-        gate.ready_at = max(gate.ready_at, now + self._settings.address_delay)
+        gate.ready_at = max(gate.ready_at, now + self.paces.delay(address))
 
-    def wait_for_address(self, address: str, host: str) -> None:
-        """Put `host` in the line for `address`; `end` hands out whose turn it is."""
+    def wait_for_address(self, address: str, host: str) -> int:
+        """Put `host` in the line for `address`; `end` hands out whose turn it is. Returns how many wait there."""
         waiting = self._address(address).waiting
-        if host not in waiting:
-            waiting.append(host)
+        waiting.setdefault(host)
+        return len(waiting)
+
+    def stands_in_line(self, address: str, host: str) -> bool:
+        """Whether others come before `host` at this address."""
+        gate = self._address(address)
+        return bool(gate.waiting) and gate.called != host
 
     def take_host(self, host: str, now: float) -> None:
         """Reserve the host for one request. Raises `ImpoliteError` if it is not free."""
@@ -77,8 +111,14 @@ class Gates:
             raise ImpoliteError(f"{host} is not free")
         gate.busy = True
 
+    def host_reserved(self, host: str, now: float) -> bool:
+        """Whether `host` was reserved, and nothing since has asked to leave it alone."""
+        gate = self._host(host)
+        return gate.busy and now >= gate.ready_at
+
     def take_address(self, address: str, now: float) -> bool:
         """Reserve the address; False if it is not free now."""
+        self.sweep(now)
         gate = self._address(address)
         if gate.busy or now < gate.ready_at:
             return False
@@ -95,17 +135,26 @@ class Gates:
         """Give the host back without a request having been sent."""
         self._host(host).busy = False
 
-    def turn(self, delay: float) -> float:
-        """Seconds from one turn of a host to its next at the earliest; `delay` is the host's own crawl-delay."""
-        return max(delay, self._settings.host_delay)
+    def floor(self, host: str, crawl_delay: float) -> float:
+        """Seconds between two requests to a host that is well: its setting, or what its robots.txt asks for."""
+        return max(crawl_delay, self.settings_of(host).host_delay)
 
-    def end(self, host: str, address: str | None, now: float, delay: float) -> str | None:
-        """A request ended (or died): start both delays. Returns the next host in the address's line."""
+    def delay(self, host: str, crawl_delay: float, pace: Pace) -> float:
+        """Seconds from the end of a request to the start of the next, in force for `host`."""
+        return in_force(pace, self.floor(host, crawl_delay), self.settings_of(host))
+
+    def end(
+        self, host: str, address: str | None, now: float, delay: float, address_delay: float = 0.0
+    ) -> str | None:
+        """A request ended (or died): start both delays. Returns the next host in the address's line.
+
+        `delay` is the host's, as far as it is longer than the setting; so is `address_delay`.
+        """
         gate = self._host(host)
-        gate.busy, gate.ready_at = False, max(gate.ready_at, now + self.turn(delay))
+        gate.busy, gate.ready_at = False, max(gate.ready_at, now + self.floor(host, delay))
         if address is None:
             return None
-        return self._free_address(address, now + self._settings.address_delay)
+        return self._free_address(address, now + max(address_delay, self.paces.delay(address)))
 
     def release_address(self, address: str) -> str | None:
         """Give the address back without a request having been sent. Returns the next host in line."""
@@ -114,7 +163,9 @@ class Gates:
     def _free_address(self, address: str, ready_at: float) -> str | None:
         gate = self._address(address)
         gate.busy, gate.ready_at = False, max(gate.ready_at, ready_at)
-        return gate.waiting.popleft() if gate.waiting else None
+        gate.called = next(iter(gate.waiting), "")
+        gate.waiting.pop(gate.called, None)
+        return gate.called or None
 
     def hold_host(self, host: str, until: float) -> None:
         """Back-off: not before boottime `until`."""

@@ -11,13 +11,15 @@ from dataclasses import replace
 from itertools import islice
 
 from crawl_platform.admission.hosts import SEED, HostBook
+from crawl_platform.admission.pace import Pace
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache, Verdict
 from crawl_platform.admission.rules import HostRules
 from crawl_platform.frontier.hosts import CAPPED, Agenda, Entry, HostState
-from crawl_platform.frontier.kv import OrderedKV
+from crawl_platform.frontier.kv import OrderedKV, prefix_end
 from crawl_platform.frontier.lease import Lease, RobotsLease
 from crawl_platform.frontier.records import (
+    ADDRESS,
     DEADLINE,
     DISCOVERY,
     FASTLANE,
@@ -109,9 +111,11 @@ class Frontier:
                 self.robots.store(key[3:].decode(), known.rule, known.body, known.expires_at)
             for key, _ in self._shard_scan(b"u", shard):
                 self.seen.add(key)
+        for key, value in self.kv.scan(ADDRESS, prefix_end(ADDRESS)):
+            self.gates.paces.recall(key[len(ADDRESS) :].decode(), decode(value, Pace))
         for state in self.hosts.values():
-            # A request may have been written just before we took over: a crawl-delay is owed in full.
-            owed = max(state.record.not_before - now, state.record.crawl_delay)
+            # A request may have been written just before we took over: the delay is owed in full.
+            owed = max(state.record.not_before - now, self.delay(state.record, state.host))
             self.gates.hold_host(state.host, boot + owed)
             self.reschedule(state.host, now, boot)
 
@@ -158,15 +162,17 @@ class Frontier:
         return False
 
     def await_address(self, address: str, host: str, boot: float) -> None:
-        """Come back when the address is free: in its line while a request is in flight, else by time.
+        """Come back when the address is free: in its line while a request is in flight or others wait, else by
+        time.
 
-        Whoever is called out of the line may have nothing to do any more and let its turn pass unused, so
-        those behind it also look for themselves now and then.
+        Whoever is called out of the line may have nothing to do any more and let its turn pass unused, so those
+        behind it also look for themselves now and then: seldom enough that thousands who share an address cost
+        a look per turn of it, and no more.
         """
         ready = self.gates.address_ready_at(address)
-        if ready == float("inf"):
-            self.gates.wait_for_address(address, host)
-            ready = boot + ADDRESS_PATIENCE
+        if ready == float("inf") or self.gates.stands_in_line(address, host):
+            waiting = self.gates.wait_for_address(address, host)
+            ready = boot + max(ADDRESS_PATIENCE, waiting * self.gates.paces.delay(address))
         self.agenda.put(host, ready)
 
     def _pick(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
@@ -195,7 +201,11 @@ class Frontier:
 
     def _turn(self, state: HostState) -> float:
         """Seconds between two turns of the host."""
-        return self.gates.turn(state.record.crawl_delay)
+        return self.delay(state.record, state.host)
+
+    def delay(self, record: HostRecord, host: str) -> float:
+        """Seconds from the end of a request to `host` to the start of the next: the delay in force."""
+        return self.gates.delay(host, record.crawl_delay, record.pace)
 
     def below_surface(self, lease: Lease) -> bool:
         """Whether the host is in surface mode and this page lies too deep (a request goes through)."""

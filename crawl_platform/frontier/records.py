@@ -6,15 +6,18 @@ still decode; a value of a newer version is refused, never guessed. Keys (`s` = 
     u s host 0 url                 a URL                 q s host 0 lane rank url    its place in a queue,
                                                          with what a claim must know of it (`Waiting`)
     h s host                       a host                r s origin                  robots of an origin
+    i address                      an address that is slowed (its `Pace`)
 """
 
 from typing import TypeVar
 
 import msgspec
 
+from crawl_platform.admission.pace import STEADY, Pace
 from crawl_platform.errors import StateError
 
 VERSION = b"\x01"
+ADDRESS = b"i"
 
 FASTLANE, FRESHLANE, DEADLINE, DISCOVERY, REFRESH = range(5)
 LANES = ("fastlane", "freshlane", "deadline", "discovery", "refresh")
@@ -106,6 +109,8 @@ class HostRecord(msgspec.Struct, array_like=True):
     """Index above which its pages are visited (`scheduling.threshold`); 0: none yet."""
     window_groups: dict[int, int] = {}
     """Of `window_used`, by URL group, for the groups that the window names."""
+    pace: Pace = STEADY
+    """How far it has been slowed down, and what its answers usually take."""
 
 
 class Waiting(msgspec.Struct, array_like=True, frozen=True):
@@ -128,10 +133,10 @@ class RobotsRecord(msgspec.Struct, array_like=True):
     body: bytes = b""
 
 
-R = TypeVar("R", UrlRecord, HostRecord, RobotsRecord, Waiting)
+R = TypeVar("R", UrlRecord, HostRecord, RobotsRecord, Waiting, Pace)
 
 
-def encode(record: UrlRecord | HostRecord | RobotsRecord | Waiting) -> bytes:
+def encode(record: UrlRecord | HostRecord | RobotsRecord | Waiting | Pace) -> bytes:
     return VERSION + msgspec.msgpack.encode(record)
 
 
@@ -195,6 +200,10 @@ def queue_key(shard: int, host: str, lane: int, rank: int, url: str) -> bytes:
 def parse_queue_key(key: bytes, prefix_length: int) -> tuple[int, str]:
     """(rank, url) of a queue key whose lane prefix has `prefix_length` bytes."""
     return int.from_bytes(key[prefix_length : prefix_length + 8], "big"), key[prefix_length + 8 :].decode()
+
+
+def address_key(address: str) -> bytes:
+    return ADDRESS + address.encode()
 
 
 def robots_key(shard: int, origin: str) -> bytes:

@@ -153,7 +153,10 @@ class FrontierRig:
         """The request of a lease ends after `took` seconds; its result is not committed yet."""
         self.clock.advance(took)
         self.gates.end(
-            lease.host, None, self.clock.boottime(), self.frontier.hosts[lease.host].record.crawl_delay
+            lease.host,
+            None,
+            self.clock.boottime(),
+            self.frontier.delay(self.frontier.hosts[lease.host].record, lease.host),
         )
         self.frontier.landed(lease.host, *self.times())
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawl_platform.admission.pace import Pace
 from crawl_platform.errors import StateError
 from crawl_platform.frontier.records import (
     LANES,
@@ -39,6 +40,7 @@ def _values(type_: type[msgspec.Struct]) -> st.SearchStrategy[Record]:
         str: st.text(max_size=30),
         bytes: st.binary(max_size=30),
         tuple[int, ...]: st.lists(U64, max_size=3).map(tuple),
+        Pace: st.builds(Pace, st.floats(0, 1e6), st.integers(0, 9), st.floats(0, 1e6)),
         dict[int, int]: st.dictionaries(U64, U64, max_size=3),
         dict[int, tuple[int, ...]]: st.dictionaries(U64, st.lists(U64, max_size=3).map(tuple), max_size=3),
     }
