@@ -11,19 +11,24 @@ Most URLs of a crawl are plain already; one regular expression proves it and sav
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from ada_url import join_url, parse_url
 
 # A host that WHATWG leaves as it is: lower case, no punycode to validate, last label all letters (so that it
 # can't be an IPv4 number).
-_PLAIN_HOST = r"(?:(?!xn--)[a-z0-9_-]+\.)+(?!xn--)[a-z]{2,}"
+_PLAIN_HOST = r"(?:(?!xn--)[a-z0-9_-]++\.)++(?!xn--)[a-z]{2,}+"
 # Path and query characters that WHATWG never encodes; a segment that starts with a dot may be a dot segment.
-_PLAIN_PATH = r"(?:/(?!\.|%2[Ee])[A-Za-z0-9\-._~!$&'()*+,;=:@%|\[\]]*)*"
-_PLAIN_QUERY = r"(?:\?[A-Za-z0-9\-._~!$&()*+,;=:@/?%|\[\]]*)?"
+_PLAIN_PATH = r"(?:/(?!\.|%2[Ee])[A-Za-z0-9\-._~!$&'()*+,;=:@%|\[\]]*+)*+"
+_PLAIN_QUERY = r"(?:\?[A-Za-z0-9\-._~!$&()*+,;=:@/?%|\[\]]*+)?+"
+# Of these, what no rule of ours can fire on: no escapes, no path parameters, no session segment.
+_SETTLED_PATH = r"(?:/(?![.(])[A-Za-z0-9\-._~!$&'()*+,=:@|\[\]]*+)++"
+_SETTLED_QUERY = r"(?:\?[A-Za-z0-9\-._~!$&()*+,=:@/?|\[\]]*+)?+"
 _HTTP = ("http://", "https://")
 
 _serialised = re.compile(rf"https?://{_PLAIN_HOST}(?=/){_PLAIN_PATH}{_PLAIN_QUERY}").fullmatch
+_settled = re.compile(rf"https?://{_PLAIN_HOST}{_SETTLED_PATH}({_SETTLED_QUERY})").fullmatch
 _explicit_port = re.compile(r"https?://[^/?#]*:([0-9]{1,5})/").match
 _plain_host = re.compile(rf"https?://({_PLAIN_HOST})(?:[/?#]|\Z)").match
 _plain_path = re.compile(rf"(?=/)(?!//){_PLAIN_PATH}{_PLAIN_QUERY}").fullmatch
@@ -47,9 +52,13 @@ def _parse(href: str, base: str | None) -> str | None:
     try:
         return join_url(base, href) if base is not None else parse_url(href, ("href",))["href"]
     except ValueError:
-        # Lone surrogates are the one thing in a str that is no scalar value; WHATWG reads them as U+FFFD.
-        scalar = href.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        scalar = _scalar(href)
         return _parse(scalar, base) if scalar != href else None
+
+
+def _scalar(text: str) -> str:
+    """Lone surrogates are the one thing in a str that is no scalar value; WHATWG reads them as U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Base:
@@ -98,18 +107,40 @@ _TRACKING = (
 _SESSION = r"phpsessid|jsessionid|aspsessionid[a-z]*|cfid|cftoken|sessionid|session_id|sessid|zenid|oscsid"
 _MAYBE_SESSION = r"sid|session|s|osid|ssid"
 _TOKEN = r"(?=[a-z-]*[0-9])[0-9a-z_-]{16,}(?![^&;#])"
+_is_telling = re.compile(rf"{_TRACKING}|{_SESSION}|{_MAYBE_SESSION}", re.IGNORECASE).fullmatch
 
 
-def _parameters(names: str, value: str = r"[^&#]*") -> Callable[[str], str]:
-    """Drop every query parameter called one of `names`; the separator that is left over goes with it."""
-    pattern = re.compile(rf"(?<=[?&])(?:{names})(?:={value}(?=[&#]|\Z)|(?=[&#]|\Z))&?", re.IGNORECASE)
+_LONGEST_KEPT = 40
+
+
+@lru_cache(maxsize=4_096)
+def _is_telling_short(name: str) -> bool:
+    return _is_telling(name) is not None
+
+
+def _may_be_dropped(name: str) -> bool:
+    """Whether the rules look at parameters of this name. Short ones, which the web has few of, are remembered."""
+    return _is_telling_short(name) if len(name) <= _LONGEST_KEPT else _is_telling(name) is not None
+
+
+def _parameters(names: str, value: str = r"[^&#]*+") -> Callable[[str], str]:
+    """Drop every query parameter called one of `names`; the separator that is left over goes with it.
+
+    Matched on the query in lower case: without IGNORECASE, `re` skips an alternative by its first letter.
+    """
+    find = re.compile(rf"[?&](?:{names})(?:={value})?(?=[&#]|\Z)").finditer
 
     def apply(url: str) -> str:
         mark = url.find("?")
         if mark < 0:
             return url
-        query, fired = pattern.subn("", url[mark:])
-        return url[:mark] + query.rstrip("?&") if fired else url
+        kept: list[str] = []
+        done = mark
+        for found in find(url[mark:].lower()):
+            kept.append(url[done : mark + found.start() + 1])
+            done = mark + found.end()
+            done += url[done : done + 1] == "&"
+        return url[:mark] + ("".join(kept) + url[done:]).rstrip("?&") if kept else url
 
     return apply
 
@@ -124,45 +155,112 @@ def _past_authority(change: Callable[[str], str]) -> Callable[[str], str]:
     return apply
 
 
-def _escape(match: re.Match[str]) -> str:
+def _with(mark: str, change: Callable[[str], str]) -> Callable[[str], str]:
+    """`change` URLs that hold `mark`: the others need no look."""
+    return lambda url: change(url) if mark in url else url
+
+
+_host_dot = re.compile(r"https?://[^/:?#]*[^/:?#.](\.)[:/?#]").match
+
+
+def _without_host_dot(url: str) -> str:
+    found = None if _plain_host(url) else _host_dot(url)
+    return url[: found.start(1)] + url[found.end(1) :] if found else url
+
+
+# Escapes of unreserved octets, and those in lower case.
+_ODD_ESCAPE = r"%(?:[a-f][0-9A-Fa-f]|[0-9A-F][a-f]|3[0-9]|[46][1-9A-F]|[57][0-9A]|2[DE]|5F|7E)"
+_odd_escapes = re.compile(_ODD_ESCAPE)
+
+
+def _normalise_escapes(url: str) -> str:
     """RFC 3986 §6.2.2: unreserved octets are written plainly, other escapes in upper case."""
-    char = chr(int(match[1], 16))
+    return _odd_escapes.sub(_normalised, url)
+
+
+def _normalised(match: re.Match[str]) -> str:
+    char = chr(int(match[0][1:], 16))
     return char if char.isascii() and (char.isalnum() or char in "-._~") else match[0].upper()
 
 
+# What slips into a link's end: controls, white space, quotes and angle brackets around it, zero-width space.
+# Written backwards, to be matched on the reversed text: a search would look from each of many `%20` to the end.
+_junk_backwards = re.compile(r"(?:[0-9A-D]0%|02%|22%|C3%|E3%|0A%2C%|B8%08%2E%)*+").match
+
+
+def _clean_end(text: str) -> str:
+    found = _junk_backwards(text[::-1])
+    return text[: len(text) - found.end()] if found else text
+
+
+def _clean_ends(url: str) -> str:
+    path, mark, query = url.partition("?")
+    return _clean_end(path) + mark + _clean_end(query)
+
+
+def _without_empty_query(url: str) -> str:
+    path, _, query = url.partition("?")
+    query = query.rstrip("?&")
+    return f"{path}?{query}" if query else path
+
+
 RULES: tuple[Rule, ...] = (
-    Rule("fragment", _substitute(r"#.*\Z")),
-    Rule("user-info", _substitute(r"(?<=\A)(https?://)[^/?#]*@", r"\1")),
-    Rule("host-dot", _substitute(r"\A(https?://[^/:?#]*[^/:?#.])\.(?=[:/?#])", r"\1")),
-    Rule("escapes", _substitute(r"%([0-9a-f]{2})", _escape)),
-    Rule("path-session", _past_authority(_substitute(rf";(?:{_SESSION}|sid)=[^/?#;]*"))),
-    Rule("path-session-segment", _past_authority(_substitute(r"/\([a-z]\([0-9a-z]{20,}\)\)(?=/)"))),
+    Rule("fragment", _with("#", _substitute(r"#.*\Z"))),
+    Rule("user-info", _with("@", _substitute(r"(?<=\A)(https?://)[^/?#]*@", r"\1"))),
+    Rule("host-dot", _without_host_dot),
+    Rule("escapes", _with("%", _normalise_escapes)),
+    Rule("path-session", _with(";", _past_authority(_substitute(rf";(?:{_SESSION}|sid)=[^/?#;]*")))),
+    Rule(
+        "path-session-segment", _with("/(", _past_authority(_substitute(r"/\([a-z]\([0-9a-z]{20,}\)\)(?=/)")))
+    ),
     Rule("tracking-parameters", _parameters(_TRACKING)),
     Rule("session-parameters", _parameters(_SESSION)),
     Rule("session-tokens", _parameters(_MAYBE_SESSION, _TOKEN)),
-    Rule("trailing-junk", _substitute(r"(?:%(?:0[0-9a-d]|20|22|3C|3E|C2%A0|E2%80%8B))+(?=\Z|\?)")),
-    Rule("empty-query", _substitute(r"[?&]+\Z")),
+    Rule("trailing-junk", _with("%", _clean_ends)),
+    Rule("empty-query", _with("?", _without_empty_query)),
 )
 """In order. Default ports, dot segments, case of scheme and host, and IDNA are WHATWG's and need no rule."""
 
-# One look that tells whether any rule could fire; it may say yes in vain, never no in vain. Escapes as RFC 3986
-# §6.2.2 wants them, and an `@` or dot beyond the authority, pass.
-_NAMES = rf"{_TRACKING}|{_SESSION}|{_MAYBE_SESSION}"
-_ODD_ESCAPE = r"%(?:[a-f]|.[a-f]|3[0-9]|[46][1-9A-F]|[57][0-9A]|2[DE]|5F|7E)"
-_JUNK = r"%(?:0[0-9A-Da-d]|20|22|3C|3E|C2%A0|E2%80%8B)(?:\Z|\?)"
-_suspect = re.compile(
-    rf"[?&](?:(?i:{_NAMES})(?:[=&]|\Z)|\Z)|{_ODD_ESCAPE}|{_JUNK}"
-    rf"|;(?i:{_SESSION}|sid)=|/\([A-Za-z]\(|\Ahttps?://[^/]*(?:@|\.[:/])"
-).search
+ROUNDS = 5
+"""Most times that the rules run over one URL. One that is still not settled then (`%%3%34…`, a removal that
+uncovers another without end) is nobody's page, and a long one would cost seconds."""
+
+# A look that tells whether any rule could fire; it may say yes in vain, never no in vain.
+_odd_escape = re.compile(rf"{_ODD_ESCAPE}|%(?:0[0-9A-D]|20|22|3C|3E|C2%A0|E2%80%8B)(?:\Z|\?)").search
+_path_session = re.compile(rf";(?:{_SESSION}|sid)=|/\([a-z]\(", re.IGNORECASE).search
+_odd_authority = re.compile(r"https?://[^/]*(?:@|\.[:/])").match
+
+
+def _suspect(href: str) -> bool:
+    mark = href.find("?")
+    if mark >= 0 and _suspect_query(href[mark:]):
+        return True
+    if "%" in href and _odd_escape(href):
+        return True
+    if (";" in href or "/(" in href) and _path_session(href):
+        return True
+    return _plain_host(href) is None and _odd_authority(href) is not None
+
+
+def _suspect_query(query: str) -> bool:
+    if query[-1] in "?&":
+        return True
+    return any(_may_be_dropped(part.partition("=")[0]) for part in query[1:].replace("?", "&").split("&"))
 
 
 def canonicalize(url: str) -> str | None:
-    """The one URL under which this crawl knows the page of `url`; None if it is not http(s).
+    """The one URL under which this crawl knows the page of `url`; None if it is not http(s), or can't be
+    settled in `ROUNDS`.
 
     Idempotent. Beyond WHATWG only `RULES` apply.
     """
     mark = url.find("#")
-    href = resolve(url if mark < 0 else url[:mark])
+    if mark >= 0:
+        url = url[:mark]
+    settled = _settled(url)
+    if settled and not (settled[1] and _suspect_query(settled[1])):
+        return url
+    href = resolve(url)
     if href is None or not _suspect(href):
         return href
     return _settle(href, [])
@@ -178,8 +276,8 @@ def explain(url: str) -> list[str]:
 
 
 def _settle(href: str, fired: list[str]) -> str | None:
-    """Run the rules until none fires. Each only shortens, or rewrites an escape once, so it ends."""
-    while True:
+    """Run the rules until none fires."""
+    for _ in range(ROUNDS):
         before = href
         for rule in RULES:
             after = rule.apply(href)
@@ -193,6 +291,7 @@ def _settle(href: str, fired: list[str]) -> str | None:
         if settled is None:
             return None
         href = settled
+    return None
 
 
 def host_of(url: str) -> str:
@@ -217,5 +316,6 @@ def _parts(url: str) -> tuple[str, str]:
     try:
         parts = parse_url(url, ("protocol", "hostname", "origin"))
     except ValueError:
-        return "", ""
+        scalar = _scalar(url)
+        return _parts(scalar) if scalar != url else ("", "")
     return (parts["hostname"], parts["origin"]) if parts["protocol"] in ("http:", "https:") else ("", "")
