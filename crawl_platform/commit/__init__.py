@@ -1,4 +1,4 @@
-"""Facts → lake, exactly once (ARCHITECTURE §4). The numbered steps, and who takes them:
+"""Facts → lake, exactly once. The numbered steps, and who takes them:
 
     1 Stage     cell       rows as Parquet under `<table>/_staged/`, synced          `staging`
     2 Commit    cell       one synced batch: states, manifest, outbox: *the commit point*  `outbox`

@@ -2,9 +2,9 @@
 
 `MANIFESTS` (work queue) rings the committer's bell; `INBOX` is the one door into each shard, read in
 order from the sequence that the shard has applied; the bucket `directives` holds what all cells obey (host
-policies, the schedule window, pauses), `shards` and `addresses` who owns what, `cells` who is alive and
-`leases` who commits.
-NATS is a doorbell: neither its duplicate window nor its retention carries correctness (ARCHITECTURE §4).
+policies, the schedule window, pauses), `shards` and `addresses` who owns what, `cells` who is alive,
+`leases` who commits and `spending` what was paid today.
+NATS is a doorbell: neither its duplicate window nor its retention carries correctness.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from nats.js.errors import (
 from crawl_platform.errors import ExchangeError, OwnershipLostError
 
 MANIFESTS, INBOX = "MANIFESTS", "INBOX"
-BUCKETS = ("directives", "shards", "cells", "leases", "addresses")
+BUCKETS = ("directives", "shards", "cells", "leases", "addresses", "spending")
 REQUEST_TIMEOUT = 5.0
 ASK_AGAIN = 0.2
 """Seconds until a question that nobody serves yet is asked again."""

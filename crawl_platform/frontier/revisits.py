@@ -1,4 +1,4 @@
-"""When a page is visited again, and which of those that are due comes first (SCHEDULING §3).
+"""When a page is visited again, and which of those that are due comes first.
 
 A page is due at the age at which its index reaches its host's threshold, within the bounds of the settings, and
 not before it has changed with some probability: cost has a floor. Among the first pages that are due the one

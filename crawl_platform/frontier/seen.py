@@ -1,4 +1,4 @@
-"""Have we met this URL? Recent cache → Bloom filter → durable confirm (ARCHITECTURE §3).
+"""Have we met this URL? Recent cache → Bloom filter → durable confirm.
 
 A Bloom false positive costs one lookup, never a page: the store has the last word.
 """

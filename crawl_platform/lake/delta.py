@@ -1,6 +1,6 @@
 """Delta, one level below the `Lake`: data files written ahead of their commit, and the commit itself.
 
-Life of a file (ARCHITECTURE §4):
+Life of a file:
 
 1. a cell writes it with `write_parquet` under `<table>/_staged/` and syncs it: no reader sees it;
 2. the committer checks that it is there (`missing_files`), because a commit that names a missing file

@@ -1,1 +1,1 @@
-"""What to fetch, how often and with what capacity: pure formulas, arrays in, arrays out (SCHEDULING §1–5)."""
+"""What to fetch, how often and with what capacity: pure formulas, arrays in, arrays out."""

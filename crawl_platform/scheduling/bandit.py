@@ -1,4 +1,4 @@
-"""What a fetch of a group is thought to bring: a sleeping bandit with costs (SCHEDULING §4).
+"""What a fetch of a group is thought to bring: a sleeping bandit with costs.
 
     score_g = ( (S + n0·m0)/(N + n0) + sqrt(α·ln t/(N + n0)) ) / Ĉ_g
 

@@ -1,4 +1,4 @@
-"""How often a page changes: a Gamma posterior over its Poisson rate (SCHEDULING §2).
+"""How often a page changes: a Gamma posterior over its Poisson rate.
 
 `a` is the shape (a count of changes) and `b` the rate parameter in days, so the mean is a/b changes a day.
 Per URL only the increments `(da, db)` over the group's prior are stored; a new URL starts at (0, 0) and so

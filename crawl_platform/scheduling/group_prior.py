@@ -1,4 +1,4 @@
-"""The prior of a URL group: what is believed of a page's change rate before it has a history (SCHEDULING §2).
+"""The prior of a URL group: what is believed of a page's change rate before it has a history.
 
 Empirical Bayes by EM over single pages: replay each page's checks under its group's present prior, take the
 moments of the posteriors, fit a Gamma to them, repeat. How often a page is checked follows from what was seen of

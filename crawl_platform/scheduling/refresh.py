@@ -1,4 +1,4 @@
-"""Which page next: what a fetch now is worth to the freshness of the copy (SCHEDULING §3).
+"""Which page next: what a fetch now is worth to the freshness of the copy.
 
 With a known rate λ and x = λ·age the index is (importance/(λ·cost))·(1 − (1+x)e^{−x}) (Azar, Horvitz,
 Lubetzky, Peres, Shahaf, PNAS 2018). `bayes_index` is that value averaged over the page's Gamma posterior.

@@ -1,4 +1,4 @@
-"""The index above which a host's pages are visited: held where its visits are just used up (SCHEDULING §3).
+"""The index above which a host's pages are visited: held where its visits are just used up.
 
 "Fetch when V ≥ θ" gives the best order only with the right θ: the value of the last visit that there is room
 for. Nobody knows it, so it is felt for. A page fetched well after its time shows what visits are really worth:

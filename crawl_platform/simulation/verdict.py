@@ -1,6 +1,6 @@
 """Was the crawl polite? Pure functions over the server's request log, the only witness that owes us nothing.
 
-Times are compared by CLOCK_BOOTTIME, which no operator can step. Tolerances follow ARCHITECTURE §7.1.
+Times are compared by CLOCK_BOOTTIME, which no operator can step. Tolerance: min(20 ms, a quarter of the delay).
 """
 
 from collections import defaultdict

@@ -24,7 +24,7 @@ def registrable_domain(host: str) -> str:
 
 
 def shard_of(host: str, n_shards: int) -> int:
-    """`xxh3_64(host) mod n_shards` (ARCHITECTURE: unit of ownership)."""
+    """`xxh3_64(host) mod n_shards`: the unit of ownership."""
     return xxhash.xxh3_64_intdigest(host.encode()) % n_shards
 
 

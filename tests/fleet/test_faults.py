@@ -1,4 +1,4 @@
-"""kill -9 in the middle of a crawl, and at every fault point of the commit protocol (ARCHITECTURE §4).
+"""kill -9 in the middle of a crawl, and at every fault point of the commit protocol.
 
 Whatever was killed, and wherever: after the restart the same pages and links, no row twice, nothing lost,
 and no more requests without a row than were in flight or uncommitted at the kill. Beyond that each point

@@ -1,4 +1,4 @@
-"""Capacity among groups by what they have brought: the benchmark of SCHEDULING §4, and what each safeguard is for."""
+"""Capacity among groups by what they have brought: what it reaches, and what each safeguard is for."""
 
 from functools import cache
 

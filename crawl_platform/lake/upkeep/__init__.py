@@ -1,6 +1,6 @@
 """Upkeep: what keeps the lake small and quick to read without any reader or writer noticing.
 
-Per table, in this order (ARCHITECTURE §4):
+Per table, in this order:
 
 1. retain (`retain.py`): rows past their age go, whole date partitions at a time; what is current stays;
 2. compact (`compact.py`): many small files of a closed day become few large ones, with the same rows;

@@ -1,6 +1,6 @@
 """Rows past their age go; what is still current stays, however old.
 
-What stays of an old day (ARCHITECTURE §4):
+What stays of an old day:
 
 - `pages`: the last version kept of each page;
 - `links`: the links that a page's last success cites (`link_set`);
