@@ -1,5 +1,4 @@
-"""A window's capacity among groups: max Σ U_g(x_g) with L_g ≤ x_g ≤ H_g, Σ_{g on h} x_g ≤ H_h and Σ C_g x_g ≤ B
-
+"""A window's capacity among groups: max Σ U_g(x_g) with L_g ≤ x_g ≤ H_g, Σ_{g on h} x_g ≤ H_h and Σ C_g x_g ≤ B.
 
 U_g(x) = v_g·w_g·ln(1 + x/w_g): the first fetch of a group is worth v_g, the one after w_g fetches half of that.
 For concave U greedy by marginal utility per cost is optimal up to one unit. Instead of dealing units one by one,

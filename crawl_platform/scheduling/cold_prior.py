@@ -1,7 +1,7 @@
 """How often pages of a group change, guessed from what the group looks like, before it has been watched.
 
-A gradient-boosted tree model of ln(rate) on the words of the path template, depth, links and the host's trust
-. It is judged on hosts that it has not seen, against the guess that every group is like the mean.
+A gradient-boosted tree model of ln(rate) on the words of the path template, depth, links and the host's trust.
+It is judged on hosts that it has not seen, against the guess that every group is like the mean.
 """
 
 import re

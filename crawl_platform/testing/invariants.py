@@ -1,7 +1,7 @@
 """The platform's promises as functions: each returns what breaks it, an empty list when it holds.
 
 They look only at what the outside world can see: the lake, and the request log of the server that was
-crawled (`crawl_platform.simulation.verdict.read_log`). Numbers are those of docs/architecture.md.
+crawled (`crawl_platform.simulation.verdict.read_log`).
 """
 
 from collections import Counter, defaultdict
