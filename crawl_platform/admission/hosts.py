@@ -1,8 +1,13 @@
 """Which hosts may be fetched at all: the seed, minus exclusions. Everything else is horizon."""
 
+from crawl_platform.errors import PlatformError
 from crawl_platform.web.host import shard_of
 
 SEED, EXCLUDED, HORIZON = "seed", "excluded", "horizon"
+
+
+class HostExcludedError(PlatformError):
+    """The host was excluded after its request was claimed: it is not sent."""
 
 
 class HostBook:

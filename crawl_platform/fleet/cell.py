@@ -25,6 +25,7 @@ from crawl_platform.errors import ExchangeError, OwnershipLostError, PlatformErr
 from crawl_platform.fetch.client import HttpClient
 from crawl_platform.fetch.dns import DnsCache
 from crawl_platform.fetch.safety import AddressGuard
+from crawl_platform.fetch.signing import signer_for
 from crawl_platform.fleet.addresses import AddressBook
 from crawl_platform.fleet.directives import Directives
 from crawl_platform.fleet.epochs import Series
@@ -34,6 +35,7 @@ from crawl_platform.fleet.messages import Heartbeat, encode
 from crawl_platform.fleet.parts import Parts
 from crawl_platform.fleet.publisher import Publisher
 from crawl_platform.fleet.rows import Origin, snapshot_rows
+from crawl_platform.fleet.spending import Spending
 from crawl_platform.fleet.telemetry import Telemetry
 from crawl_platform.fleet.worker import Worker
 from crawl_platform.frontier.frontier import Frontier
@@ -105,6 +107,13 @@ class Cell:
                 telemetry=self._telemetry,
                 origin=Origin(name, outbox.incarnation),
                 addresses=self._addresses,
+                signer=signer_for(settings, clock),
+                spending=Spending(
+                    exchange,
+                    lambda host: self.frontier.rules.of(host).payment,
+                    settings.payment.day_budget,
+                    clock,
+                ),
                 fence=self._check_fence,
             )
         )

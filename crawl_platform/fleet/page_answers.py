@@ -164,7 +164,11 @@ class PageAnswers:
 
     def failed(self, lease: Lease, response: Response) -> None:
         result = self._result(lease, response)
-        self._deliver(lease, result, self._p.fetch_id(), response)
+        facts = {}
+        if response.outcome is Outcome.PAYMENT_REQUIRED:
+            word, result.disposition = self._p.spending.answer(lease.host, response.headers)
+            result.reason, facts = word or result.reason, {"payment": word or None}
+        self._deliver(lease, result, self._p.fetch_id(), response, **facts)
 
 
 def _hash_links(links: LinkSet) -> int:

@@ -9,9 +9,11 @@ from crawl_platform.commit.outbox import Outbox
 from crawl_platform.fetch.client import HttpClient, Response
 from crawl_platform.fetch.dns import DnsCache
 from crawl_platform.fetch.outcome import Outcome
+from crawl_platform.fetch.signing import Signer
 from crawl_platform.fleet.addresses import AddressBook
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.rows import Origin, host_row
+from crawl_platform.fleet.spending import Spending
 from crawl_platform.fleet.telemetry import Telemetry
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.hosts import HostState
@@ -35,6 +37,9 @@ class Parts:
     telemetry: Telemetry
     origin: Origin
     addresses: AddressBook
+    signer: Signer | None
+    """None: requests are not signed."""
+    spending: Spending
     fence: Callable[[], None]
     """Raises `OwnershipLostError` when this cell may no longer fetch."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import xxhash
 import zstandard
 
+from crawl_platform.admission.payment import asked_of
 from crawl_platform.clock import as_datetime
 from crawl_platform.commit.staging import Row
 from crawl_platform.digest import Digest
@@ -47,10 +48,25 @@ def fetch_row(
         "body_bytes": len(response.body),
         "truncated": response.truncated,
         "address": response.address or None,
+        **price_facts(response),
         "cell": origin.cell,
         "incarnation": origin.incarnation,
         "date": started.date(),
         **facts,
+    }
+
+
+def price_facts(response: Response) -> Row:
+    """What an answer says about money; without a word about it nothing."""
+    asked = asked_of(response.headers)
+    money = asked.price or asked.charged
+    if not asked.scheme:
+        return {}
+    return {
+        "price": money.amount if money is not None else None,
+        "currency": money.currency if money is not None else None,
+        "charged": asked.charged.amount if asked.charged is not None else None,
+        "payment": asked.error or asked.x402 or ("charged" if asked.charged is not None else None),
     }
 
 

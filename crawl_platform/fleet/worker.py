@@ -6,6 +6,7 @@ reserved here, and both clocks are looked at once more in the same loop step as 
 
 import logging
 
+from crawl_platform.admission.hosts import EXCLUDED, HostExcludedError
 from crawl_platform.admission.politeness import next_backoff, retry_after
 from crawl_platform.errors import OwnershipLostError, SiteError
 from crawl_platform.fetch.client import Response
@@ -13,6 +14,7 @@ from crawl_platform.fetch.outcome import BACKS_OFF, Outcome
 from crawl_platform.fleet.page_answers import PageAnswers
 from crawl_platform.fleet.parts import Parts
 from crawl_platform.fleet.robots_answers import RobotsAnswers
+from crawl_platform.fleet.spending import Offer
 from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Lease, RobotsLease
 from crawl_platform.frontier.records import encode, host_key
@@ -38,6 +40,9 @@ class Worker:
         except OwnershipLostError:
             self._give_back(lease)
             raise
+        except HostExcludedError:
+            self._give_back(lease)
+            return
         if response is None:
             return
         try:
@@ -80,21 +85,37 @@ class Worker:
 
         def on_write() -> None:
             p.fence()
+            if p.frontier.book.state(lease.host) == EXCLUDED:
+                raise HostExcludedError(f"{lease.host} was excluded while its request waited")
             p.gates.check_write(lease.host, address, p.clock.boottime())
 
         robots = isinstance(lease, RobotsLease)
+        offer = None if robots else await p.spending.offer(lease.host)
         try:
-            return await p.client.get(
+            response = await p.client.get(
                 lease.url,
                 lease.host,
                 address,
                 on_write=on_write,
-                headers={} if isinstance(lease, RobotsLease) else _conditional(lease),
+                headers=self._headers(lease, offer),
                 cap=p.settings.politeness.robots_bytes if robots else p.settings.fetch.body_cap,
             )
-        except OwnershipLostError:
+        except (OwnershipLostError, HostExcludedError):
             self._next_in_line(p.gates.release_address(address))
+            if offer is not None:
+                await p.spending.settle(offer, None, sent=False)
             raise
+        if offer is not None:
+            answered = response.headers if response.status is not None else None
+            await p.spending.settle(offer, answered, sent=response.sent)
+        return response
+
+    def _headers(self, lease: Lease | RobotsLease, offer: Offer | None) -> dict[str, str]:
+        """What this request says beside the client's own headers: validators, a price, a signature over it."""
+        priced = offer.headers if offer is not None else {}
+        headers = priced | (_conditional(lease) if isinstance(lease, Lease) else {})
+        signer = self._p.signer
+        return headers | signer.headers(lease.url, priced) if signer is not None else headers
 
     def _give_back(self, lease: Lease | RobotsLease) -> None:
         """No request was sent: host and lease are free again. The host still has to go back to the agenda."""

@@ -42,10 +42,10 @@ from crawl_platform.scheduling.templates import group_id, learn, template_of
 from crawl_platform.web.traps import trap_reason
 from crawl_platform.web.url import host_of, origin_of
 
-BY_ROBOTS, ORIGIN_UNREACHABLE = "robots", "origin_unreachable"
-LOOKED_AT_AGAIN = {BY_ROBOTS: DAY, ORIGIN_UNREACHABLE: DAY / 24}
-"""Seconds after which a URL that was turned away at its claim is looked at again. By then robots.txt is read
-anew (RFC 9309 2.4): a site that forbade everything by mistake is not lost for good."""
+BY_ROBOTS, ORIGIN_UNREACHABLE, OVER_BUDGET = "robots", "origin_unreachable", "over_budget"
+LOOKED_AT_AGAIN = {BY_ROBOTS: DAY, ORIGIN_UNREACHABLE: DAY / 24, OVER_BUDGET: DAY}
+"""Seconds after which a URL that was turned away is looked at again. By then robots.txt is read anew (RFC 9309
+2.4): a site that forbade everything by mistake is not lost for good; and the day has a new budget."""
 AGE_OF_FULL_VALUE = 3_600.0
 """Seconds in a discovery queue that weigh as much as a value of 1: nothing valuable waits behind
 junk for less than that, and nothing starves."""
@@ -116,7 +116,7 @@ class Planner:
             self.plan.first_fetches += 1
         self._count_dead(lease.host, _is_dead(record) - dead)
         for found in result.found:
-            self.discover(found)
+            self.discover(found, abroad=host_of(found.url) != lease.host)
 
     def _count_dead(self, host: str, change: int) -> None:
         if change:
@@ -189,17 +189,18 @@ class Planner:
 
     # entries
 
-    def discover(self, found: Found) -> str:
-        """Let a URL in if it belongs: past boundary, traps, budget and the seen set.
+    def discover(self, found: Found, *, abroad: bool = False) -> str:
+        """Let a URL in if it belongs: past boundary, traps, budget and the seen set. `abroad`: another host says
+        that there is such a page.
 
         Returns what became of it: new, seen, foreign, horizon, excluded, or a trap's name.
         """
-        verdict = self._admit_url(found)
+        verdict = self._admit_url(found, abroad)
         if verdict not in ("new", "foreign"):
             self.plan.turned_away[verdict] = self.plan.turned_away.get(verdict, 0) + 1
         return verdict
 
-    def _admit_url(self, found: Found) -> str:
+    def _admit_url(self, found: Found, abroad: bool) -> str:
         frontier = self._frontier
         host = host_of(found.url)
         state = self._state(host)
@@ -218,7 +219,7 @@ class Planner:
         record = self._host(host)
         reason = (
             trap_reason(found.url, frontier.limits(host))
-            or self._over_budget(host, record, found)
+            or self._over_budget(host, record, found, abroad)
             or over_ports(record, found.url)
         )
         if reason is not None:
@@ -229,6 +230,7 @@ class Planner:
         record.shapes, template = learn(found.url, record.shapes)
         entry.group = group_id(host, template)
         record.known += 1
+        record.from_abroad += abroad
         self.plan.new_urls += 1
         self.plan.added.append(key)
         self._enqueue(host, found.url, entry, DISCOVERY, self._discovery_rank(found.value))
@@ -239,12 +241,14 @@ class Planner:
         """Value first, but age counts: both in milliseconds, so the order never has to be rebuilt."""
         return int((self._now - AGE_OF_FULL_VALUE * value) * 1000)
 
-    def _over_budget(self, host: str, record: HostRecord, found: Found) -> str | None:
+    def _over_budget(self, host: str, record: HostRecord, found: Found, abroad: bool) -> str | None:
         settings = self._frontier.limits(host)
         if found.depth > settings.max_depth:
             return "too_deep"
         if found.hops > 0 and found.hops > settings.max_hops:
             return "too_many_redirects"
+        if abroad and record.from_abroad >= settings.page_budget * settings.abroad_share:
+            return "over_budget_abroad"
         if record.known >= settings.page_budget:
             record.surface = True
         if record.known >= settings.page_budget * SURFACE_ROOM:

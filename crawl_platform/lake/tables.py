@@ -1,7 +1,7 @@
 """Every table of the lake, declared once: its columns, its partitioning and what a row is.
 
 Writers build Arrow tables from `Table.schema`, readers get DuckDB views of the same names, Dagster shows
-the same column docs. Changes are additive and nullable (ARCHITECTURE §4).
+the same column docs. Changes are additive and nullable.
 """
 
 from dataclasses import dataclass
@@ -55,6 +55,7 @@ def _c(name: str, type_: pa.DataType, doc: str, required: bool = False) -> Colum
 S, I16, I32, I64 = pa.string(), pa.int16(), pa.int32(), pa.int64()
 F32, F64, BOOL, BIN = pa.float32(), pa.float64(), pa.bool_(), pa.binary()
 DATE = pa.date32()
+USES = pa.map_(S, S)
 
 FETCHES = Table(
     "fetches",
@@ -101,6 +102,15 @@ FETCHES = Table(
         _c("value", F32, "Value of the page when it was picked."),
         _c("window_id", S, "Schedule window in force."),
         _c("request_id", S, "The fastlane request that asked for it."),
+        _c("price", F64, "What the site asks for the page, or took for it (402, pay per crawl)."),
+        _c("currency", S, "Currency of price and charged, like USD."),
+        _c("charged", F64, "What the site says that it has charged."),
+        _c(
+            "payment",
+            S,
+            "What became of a price: declined, other_currency, over_max_price, over_budget, agreed (the page is asked"
+            " for again with the price), charged; else the site's crawler-error, or an x402 offer in words.",
+        ),
         _c("cell", S, "Cell that fetched it.", True),
         _c("incarnation", S, "UUID of the cell's durable state.", True),
         _c("manifest", I64, "Number of the manifest that brought this row.", True),
@@ -154,6 +164,15 @@ PAGES = Table(
         _c("noindex", BOOL, "Meta robots or X-Robots-Tag says noindex."),
         _c("body", BIN, "The body as it came over the wire (see body_encoding)."),
         _c("body_encoding", S, "identity, gzip, deflate, br or zstd."),
+        _c(
+            "preferences",
+            USES,
+            "What the site says about uses of the page: search, ai-input, ai-train, ai-images, tdm, archive → yes or"
+            " no; what is not named is unknown.",
+        ),
+        _c("preferences_from", USES, "Of each of these, whose word it is, like robots:content-signal."),
+        _c("refused", pa.list_(S), "Purposes of this crawl that the site refuses for the page."),
+        _c("kept", S, "What was kept for that reason: all, no_body (noarchive) or facts (no text, title, body)."),
         _c("date", DATE, "UTC day of fetched_at (partition).", True),
     ),
     large=("body", "text"),
@@ -167,7 +186,7 @@ HOSTS = Table(
         _c("host", S, "Hostname.", True),
         _c("shard", I32, "Its shard.", True),
         _c("happened_at", TIME, "When.", True),
-        _c("event", S, "seeded, promoted, excluded, robots (read), backoff (begun).", True),
+        _c("event", S, "seeded, promoted, excluded, robots (read), preferences (changed), backoff (begun).", True),
         _c("state", S, "State after the event: seed, excluded.", True),
         _c("trusted", BOOL, "Chosen by an operator: receives the ranks' teleport."),
         _c("decision_id", S, "The decision or request behind it."),
@@ -175,6 +194,11 @@ HOSTS = Table(
         _c("delay", F64, "Delay in force between requests (seconds)."),
         _c("robots_status", S, "rules, allow_all or disallow_all (also when it can't be read)."),
         _c("known_urls", I64, "URLs known of the host."),
+        _c(
+            "preferences",
+            USES,
+            "With the event preferences: what robots.txt says about uses of the host's root: use → yes or no.",
+        ),
         _c("cell", S, "Cell that owns it.", True),
         _c("date", DATE, "UTC day (partition).", True),
     ),

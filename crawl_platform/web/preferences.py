@@ -1,6 +1,7 @@
 """What a site prefers its content to be used for, said in five ways, brought to one vocabulary.
 
-Sans-IO: text in, statements out. A statement says yes or no to some *categories of use* and nothing about the rest:
+Sans-IO: text in, statements out (the lines of robots.txt are read by `web.robots`). A statement says yes or no to some
+*categories of use* and nothing about the rest:
 
     search      an index that leads people to the page     ai-input    input of a generative model (answers, RAG)
     ai-train    training of generative models              ai-images   training on the images of a page
@@ -32,7 +33,10 @@ _LABELS = {
     "bots": ("search", "ai-input", "ai-train", "tdm"),
 }  # fmt: skip
 """Labels of Content-Signal and of Content-Usage (in its present and its earlier drafts) → our categories."""
-_WORDS = {"yes": True, "y": True, "?1": True, "no": False, "n": False, "?0": False}
+_WORDS = {
+    **dict.fromkeys(("yes", "y", "?1", "1", "true"), True),
+    **dict.fromkeys(("no", "n", "?0", "0", "false"), False),
+}
 _DIRECTIVES = {
     "noai": ("ai-input", "ai-train"),
     "noimageai": ("ai-images",),
@@ -91,12 +95,6 @@ def by_labels(values: Mapping[str, str]) -> Says:
         for category in _LABELS.get(label.strip().lower(), ()) if word is not None else ():
             says[category] = bool(word) and says.get(category, True)
     return says
-
-
-def content_signal(text: str) -> Says:
-    """The value of a `Content-Signal` line of robots.txt: "search=yes, ai-train=no"."""
-    pairs = (part.partition("=") for part in text[:MAX_TEXT].split(","))
-    return by_labels({label.strip(): value for label, mark, value in pairs if mark})
 
 
 def content_usage(text: str) -> Says:

@@ -14,7 +14,6 @@ from crawl_platform.web.preferences import (
     TdmRule,
     by_labels,
     combine,
-    content_signal,
     content_usage,
     parse_tdmrep,
     robots_directives,
@@ -24,18 +23,18 @@ from crawl_platform.web.preferences import (
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("values", "says"),
     [
-        ("search=yes, ai-train=no", {"search": True, "ai-train": False}),
-        ("ai-train=no, search=yes, ai-input=no", {"ai-train": False, "search": True, "ai-input": False}),
-        ("search=yes,ai-train=no,use=reference", {"search": True, "ai-train": False}),
-        ("Search = YES", {"search": True}),
-        ("ai-train=maybe, ai-input", {}),
-        ("", {}),
+        ({"search": "yes", "ai-train": "no"}, {"search": True, "ai-train": False}),
+        ({"ai-train": "no", "use": "reference"}, {"ai-train": False}),
+        ({"Search": "YES", "ai-input": "false"}, {"search": True, "ai-input": False}),
+        ({"ai-train": "yes", "train-ai": "n"}, {"ai-train": False}),
+        ({"ai-train": "maybe", "profit": "no"}, {}),
+        ({}, {}),
     ],
 )
-def test_content_signal(text: str, says: dict[str, bool]) -> None:
-    assert content_signal(text) == says
+def test_labels_as_sites_write_them(values: dict[str, str], says: dict[str, bool]) -> None:
+    assert by_labels(values) == says
 
 
 @pytest.mark.parametrize(
@@ -157,7 +156,7 @@ def test_combining_is_the_most_restrictive_and_needs_no_order(statements: list[S
 
 @given(st.text(), st.binary())
 def test_no_text_is_a_crash_or_an_unknown_category(text: str, body: bytes) -> None:
-    for says in (content_signal(text), content_usage(text), robots_directives([text]), tdm_reservation(text)):
+    for says in (content_usage(text), robots_directives([text]), tdm_reservation(text)):
         assert set(says) <= set(CATEGORIES)
     assert tdm_file_says(parse_tdmrep(body), text) in ({}, {"tdm": True}, {"tdm": False})
     assert tdm_file_says([TdmRule(text, True)], text.replace("*", "").removesuffix("$")) in (
