@@ -85,6 +85,17 @@ class Politeness(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     robots_ttl: float = 86_400.0
     robots_bytes: int = 512_000
     robots_retry: float = 300.0
+    """Seconds until an unreachable robots.txt is tried again; an eighth of its outage, if that is longer."""
+    robots_stale: float = 7 * 86_400.0
+    """How long past its day an older copy is used while robots.txt is unreachable."""
+    robots_patience: float = 30 * 86_400.0
+    """How long robots.txt may be unreachable before the URLs of its origin are dropped."""
+    robots_given_up_retry: float = 7 * 86_400.0
+    """When such an origin is looked at again."""
+    robots_hop_patience: float = 300.0
+    """How long the reply of another host, to which robots.txt redirects, is waited for."""
+    robots_cache_bytes: int = 128_000_000
+    """Parsed robots files kept in a cell's memory; the others are on its disk."""
     slowdown_cap: float = 30.0
     """Most times the delay that an unwell host or address may be slowed down to."""
     latency_rise: float = 3.0
@@ -153,6 +164,8 @@ class Frontier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_calendar_pages: int = 4_000
     """Pages of one calendar: 11 years of days."""
     page_budget: int = 100_000
+    abroad_share: float = 0.25
+    """Most of a host's page budget that links on other hosts may fill: what they make up crowds nobody out."""
     surface_depth: int = 2
     max_attempts: int = 5
     retry_delay: float = 60.0
@@ -173,7 +186,7 @@ class Urls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Refresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bounds of a page's revisit interval, seconds, and the split's constants (SCHEDULING §5)."""
+    """Bounds of a page's revisit interval, seconds, and the split's constants."""
 
     interval_min: float = 86_400.0
     interval_max: float = 180 * 86_400.0

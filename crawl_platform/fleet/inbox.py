@@ -145,7 +145,7 @@ class Inbox:
         message = arrival.message
         if isinstance(message, Discover):
             for url in message.urls:
-                planner.discover(_found(url))
+                planner.discover(_found(url), abroad=True)
         elif isinstance(message, Admit):
             urls = [_found(url) for url in message.urls]
             planner.admit(message.host, urls, trusted=message.trusted, decision_id=message.decision_id)

@@ -6,6 +6,7 @@ still decode; a value of a newer version is refused, never guessed. Keys (`s` = 
     u s host 0 url                 a URL                 q s host 0 lane rank url    its place in a queue,
                                                          with what a claim must know of it (`Waiting`)
     h s host                       a host                r s origin                  robots of an origin
+    g s host                       a host outside the seed that a robots.txt redirected to, backed off (a host record)
     i address                      an address that is slowed (its `Pace`)
 """
 
@@ -15,6 +16,7 @@ import msgspec
 
 from crawl_platform.admission.pace import STEADY, Pace
 from crawl_platform.errors import StateError
+from crawl_platform.frontier.parameter_order import OrderEvidence
 
 VERSION = b"\x01"
 ADDRESS = b"i"
@@ -111,6 +113,14 @@ class HostRecord(msgspec.Struct, array_like=True):
     """Of `window_used`, by URL group, for the groups that the window names."""
     pace: Pace = STEADY
     """How far it has been slowed down, and what its answers usually take."""
+    from_abroad: int = 0
+    """Of `known`, those that links on other hosts brought: they may take only a share of its page budget."""
+    order: OrderEvidence = OrderEvidence()
+    """Whether the order of parameters in its URLs means anything."""
+    series: dict[int, int] = {}
+    """URLs per series that may have no end (`frontier.series`); replaced, never changed."""
+    turned_away: dict[str, int] = {}
+    """Links to it that a trap filter turned away, by its name; replaced, never changed."""
 
 
 class Waiting(msgspec.Struct, array_like=True, frozen=True):
@@ -125,12 +135,17 @@ class Waiting(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RobotsRecord(msgspec.Struct, array_like=True):
-    """Last robots answer of an origin. `rule` is rules, allow_all or disallow_all; `body` is the file."""
+    """What is known of an origin's robots.txt. `rule` is rules, allow_all, disallow_all or given_up; `body` is the
+    file, and `fetched_at` when it came, which may be before the last tries."""
 
     rule: str
     fetched_at: float
     expires_at: float
     body: bytes = b""
+    unreachable_since: float = 0.0
+    """When the present outage was first met (UTC seconds); 0: the last try got an answer."""
+    failures: int = 0
+    """Tries in that outage."""
 
 
 R = TypeVar("R", UrlRecord, HostRecord, RobotsRecord, Waiting, Pace)
@@ -173,6 +188,10 @@ def shard_range(kind: bytes, shard: int) -> tuple[bytes, bytes]:
 
 def host_key(shard: int, host: str) -> bytes:
     return shard_key(b"h", shard) + host.encode()
+
+
+def guest_key(shard: int, host: str) -> bytes:
+    return shard_key(b"g", shard) + host.encode()
 
 
 def url_prefix(shard: int, host: str) -> bytes:

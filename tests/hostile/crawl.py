@@ -1,5 +1,7 @@
 """One crawl over hostile hosts and an honest one, by a real fleet, and all that was seen of it."""
 
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -12,6 +14,9 @@ from urllib.parse import urlsplit
 import msgspec
 import psutil
 
+from crawl_platform.frontier.kv import prefix_end
+from crawl_platform.frontier.records import HostRecord, RobotsRecord, decode
+from crawl_platform.frontier.rocks import RocksKV
 from crawl_platform.settings import Commit, Fetch, Frontier, Politeness
 from crawl_platform.simulation.hostile.server import DECOY
 from crawl_platform.simulation.hostile.table import NETWORK, HostileHost, hosts
@@ -23,7 +28,7 @@ from tests.fleet.state import CellState
 
 DELAY = 0.1
 """Seconds between requests to a host or address. Many hosts at once: the server itself needs some of it."""
-BUDGET = 60
+BUDGET = 36
 """Pages of a host before it is in surface mode; it may grow to twice as many."""
 REST = 600.0
 """Seconds from now within which nothing may be due when a crawl has ended."""
@@ -33,14 +38,15 @@ REST = 600.0
 class Crawled:
     """`requests`: what the hosts saw. `idle`, `peak`: bytes of memory of the cell, before and at most.
 
-    `took`: seconds from the seeding until rest. `honest_took`: until the honest site's last page. `disk`: bytes that
-    the home grew by.
+    `asleep`: hosts that nothing is fetched of for a long time to come. `took`: seconds from the seeding until rest.
+    `honest_took`: until the honest site's last page. `disk`: bytes that the home grew by. `ended`: UTC seconds.
     """
 
     web: Ready
     rows: list[Row]
     requests: list[Entry]
     state: CellState
+    asleep: set[str]
     restarts: int
     idle: int
     peak: int
@@ -124,6 +130,7 @@ def crawl(folder: Path, names: Sequence[str] = (), within: float = 120.0) -> Cra
             rows=fleet.fetches(),
             requests=requests,
             state=fleet.copy_of_state(),
+            asleep=asleep(fleet, ended + REST),
             restarts=restarts,
             idle=memory.idle,
             peak=memory.peak,
@@ -132,6 +139,29 @@ def crawl(folder: Path, names: Sequence[str] = (), within: float = 120.0) -> Cra
             honest_took=max(e.end for e in requests if e.host.startswith("honest.")) - began,
             ended=ended,
         )
+
+
+def asleep(fleet: Fleet, until: float) -> set[str]:
+    """Hosts that ask to be left alone until `until` (UTC seconds) or so: their robots.txt can't be had, they say
+    when to come back, or their delay is at its cap."""
+    cap = fleet.settings.politeness.crawl_delay_cap
+    found: set[str] = set()
+    with tempfile.TemporaryDirectory(dir=fleet.home) as folder:
+        copy = Path(folder) / "state"
+        shutil.copytree(fleet.home / "cells" / "cell-0" / "state", copy)
+        kv = RocksKV(copy)
+        try:
+            for key, value in kv.scan(b"h", prefix_end(b"h")):
+                host = decode(value, HostRecord)
+                if host.not_before > until or host.crawl_delay >= cap:
+                    found.add(key[3:].decode())
+            for key, value in kv.scan(b"r", prefix_end(b"r")):
+                robots = decode(value, RobotsRecord)
+                if robots.rule == "disallow_all" and robots.expires_at > until:
+                    found.add(host_of(key[3:].decode()))
+        finally:
+            kv.close()
+    return found
 
 
 class Memory:

@@ -29,6 +29,7 @@ DNS = (
         _slow_pages,
         names=names.rebinding,
         watched="",
+        seen="unsafe_address",
         most=20,
     ),
     _row("dns-private", "resolves to 10.0.0.1", _UNSAFE, names=names.private, watched=_ROBOTS),
@@ -53,9 +54,13 @@ DNS = (
     _row("dns-missing", "the name does not exist", ("no_such_host",), names=names.missing, watched=_ROBOTS),
     _row("dns-failing", "the name server fails", ("dns_failure",), names=names.failing, watched=_ROBOTS),
     _row("dns-refusing", "the name server refuses", ("dns_failure",), names=names.refusing, watched=_ROBOTS),
-    _row("dns-mute", "the name server says nothing", ("dns_failure",), names=names.mute, watched=_ROBOTS),
+    _row("dns-mute", "the name server says nothing", ("dns_timeout",), names=names.mute, watched=_ROBOTS),
     _row(
-        "dns-garbled", "the name server answers noise", ("dns_failure",), names=names.garbled, watched=_ROBOTS
+        "dns-astray",
+        "the answer speaks of another name",
+        ("dns_timeout",),
+        names=names.astray,
+        watched=_ROBOTS,
     ),
     _row("dns-alias-loop", "a CNAME to itself", ("no_such_host",), names=names.looping, watched=_ROBOTS),
     _row(
@@ -83,7 +88,13 @@ SEEDS = (
         watched=_ROBOTS,
         seed="http://2136014850:{http}/",
     ),
-    _seed("seed-localhost", "localhost as seed", _UNSAFE, watched=_ROBOTS, seed="http://localhost:{http}/"),
+    _seed(
+        "seed-localhost",
+        "localhost as seed",
+        ("unsafe_address", "no_such_host"),
+        watched=_ROBOTS,
+        seed="http://localhost:{http}/",
+    ),
     _seed(
         "seed-mapped",
         "a private address in IPv6 as seed",

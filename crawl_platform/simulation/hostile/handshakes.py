@@ -21,7 +21,7 @@ TLS = (
         "tls",
         "tls-silent",
         "never answers the handshake",
-        ("connect_timeout",),
+        ("tls_timeout",),
         tls="good",
         door="silent",
         watched=_ROBOTS,
@@ -33,7 +33,10 @@ DOORS = (
     _door("refuses", "nobody listens", ("connect_refused",), door="refuses"),
     _door("full", "SYNs stay unanswered", ("connect_timeout",), door="full"),
     _door(
-        "resets-at-once", "each connection is reset as soon as it stands", ("connection_lost",), door="resets"
+        "resets-at-once",
+        "each connection is reset as soon as it stands",
+        ("connection_lost", "connect_refused"),
+        door="resets",
     ),
     _door("drops", "each connection ends at the first byte", ("connection_lost",), door="drops"),
 )

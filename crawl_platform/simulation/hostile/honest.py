@@ -3,7 +3,7 @@
 from crawl_platform.simulation.hostile.misbehaviour import Misbehaviour
 from crawl_platform.simulation.hostile.visit import Visit, page
 
-PAGES = 40
+PAGES = 24
 
 
 def paths() -> set[str]:

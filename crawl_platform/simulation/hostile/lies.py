@@ -37,9 +37,9 @@ def _typed(kind: str, body: bytes) -> Act:
 
 
 async def _stale(visit: Visit) -> None:
-    """Ends the connection a moment after it has promised to keep it."""
-    await plain_page(visit)
-    visit.kept = False
+    """Ends a kept connection under the request: it has gone out, and nobody will answer."""
+    if not visit.earlier:
+        await plain_page(visit)
 
 
 LIES = (
@@ -101,7 +101,7 @@ LIES = (
         _typed("text/html; charset=klingon-7", b"<title>\xff\xfe\xc3\x28</title>\x80\x81"),
     ),
     _lie("body-of-204", "204 with a body", ("ok",), _says([("Content-Length", str(len(_PAGE)))], status=204)),
-    _lie("status-999", "a status that does not exist", ("server_error", "bad_http"), _says([], status=999)),
+    _lie("status-999", "a status that does not exist", ("client_error",), _says([], status=999)),
     _lie(
         "not-http",
         "answers what is no HTTP",
@@ -136,7 +136,13 @@ LIES = (
         ("ok", "bad_http"),
         _raw(b"HTTP/1.1 200 OK\r\nX-A: b\rSet-Cookie: c=d\r\nX-N: \0\0\r\nContent-Length: 2\r\n\r\nhi"),
     ),
-    _lie("stale-connection", "closes the connection that it promised to keep", ("ok",), _stale),
+    _lie(
+        "stale-connection",
+        "ends a kept connection under the next request",
+        ("connection_stale", "ok"),
+        _stale,
+        seen="connection_stale",
+    ),
 )
 
 

@@ -22,9 +22,10 @@ an RSA key of 1,024 bits."""
 class Misbehaviour:
     """`act` answers whatever is asked for but robots.txt, which `robots` answers; both may do nothing of the kind.
 
-    `outcomes`: how each fetch of `watched` (a path) ends: names of `fetch.outcome`. `truncated`: a fetch of it is
-    flagged as cut. `most`: requests that a whole crawl of the host may take where a URL gets two attempts and a host
-    60 pages. `seed`: the URL that is seeded instead of the host's root, with {http} for the port.
+    `outcomes`: how each fetch of `watched` (a path; "": any) may end: names of `fetch.outcome`. `seen`: the one of
+    them that has to come. `truncated`: a fetch of it is flagged as cut. `most`: requests that a whole crawl of the
+    host may take where a URL gets two attempts and a host 36 pages. `seed`: the URL that is seeded instead of the
+    host's root, with {http} for the port.
     """
 
     family: str
@@ -37,6 +38,7 @@ class Misbehaviour:
     door: Door = "open"
     tls: Tls = ""
     watched: str = "/"
+    seen: str = ""
     truncated: bool = False
     most: int = 12
     seed: str = ""

@@ -13,14 +13,16 @@ from crawl_platform.simulation.hostile.visit import DECOYS
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`ttl` in seconds. `mute`: no answer at all. `alias`: a CNAME instead of addresses. `raw`: not DNS."""
+    """`ttl` in seconds. `mute`: no answer at all. `alias`: a CNAME instead of addresses. `about`: the
+    name that the answer speaks of instead of the one that was asked for.
+    """
 
     addresses: tuple[str, ...] = ()
     code: int = RCODE.NOERROR
     ttl: int = 60
     mute: bool = False
     alias: str = ""
-    raw: bytes = b""
+    about: str = ""
 
 
 Answering = Callable[[str, int], Answer]
@@ -54,7 +56,7 @@ def mixed(own: str, asked: int) -> Answer:
 
 def mapped(own: str, asked: int) -> Answer:
     """Only an IPv6 address, which carries a private one."""
-    return Answer((f"::ffff:{DECOYS[0]}",))
+    return Answer(("::ffff:7f51:1",))
 
 
 def translated(own: str, asked: int) -> Answer:
@@ -87,8 +89,9 @@ def looping(own: str, asked: int) -> Answer:
     return Answer(alias="itself")
 
 
-def garbled(own: str, asked: int) -> Answer:
-    return Answer(raw=b"\xff" * 40)
+def astray(own: str, asked: int) -> Answer:
+    """What somebody sends who guesses the number of a question, for a name of his choice."""
+    return Answer((DECOYS[0],), about="honest.hostile.test")
 
 
 def crowded(own: str, asked: int) -> Answer:
@@ -116,7 +119,7 @@ class HostileZone(Zone):
         said = self._say(name, record.q.qtype)
         if said.mute:
             return None
-        return query[:2] + said.raw if said.raw else bytes(_packed(record, said))
+        return bytes(_packed(record, said))
 
     def _say(self, name: str, kind: int) -> Answer:
         if name not in self._table:
@@ -131,7 +134,9 @@ class HostileZone(Zone):
 def _packed(record: Any, said: Answer) -> Any:
     reply = record.reply()
     reply.header.rcode = said.code
-    name, kind = record.q.qname, record.q.qtype
+    if said.about:
+        reply.q.qname = said.about
+    name, kind = reply.q.qname, record.q.qtype
     if said.alias:
         reply.add_answer(RR(name, QTYPE.CNAME, ttl=said.ttl, rdata=CNAME(name)))
     for address in said.addresses:

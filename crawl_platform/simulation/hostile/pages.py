@@ -7,7 +7,7 @@ from crawl_platform.simulation.hostile.misbehaviour import Act, Misbehaviour
 from crawl_platform.simulation.hostile.visit import DECOYS, Visit, page
 
 _row = partial(Misbehaviour, "pages", outcomes=("ok",))
-_space = partial(Misbehaviour, "spaces", outcomes=("ok",), most=160)
+_space = partial(Misbehaviour, "spaces", outcomes=("ok",), most=90)
 
 
 def _document(body: bytes) -> Act:
@@ -116,7 +116,7 @@ ROWS = (
     _row(
         "page-links",
         "as many links as fit",
-        most=140,
+        most=90,
         act=_once(b"".join(b"<a href=/%d>%d</a>" % (n, n) for n in range(100_000))),
     ),
     _row(
@@ -150,9 +150,9 @@ ROWS = (
         ),
     ),
     _row("page-base", "a base on a private host", act=_base),
-    _row("page-refresh", "refreshes to a new page, each time", act=_refresh, most=160),
+    _row("page-refresh", "refreshes to a new page, each time", act=_refresh, most=90),
     _row("page-refresh-itself", "refreshes to itself", act=_refresh_itself),
-    _row("page-canonical", "each page says that it is another", act=_canonical, most=160),
+    _row("page-canonical", "each page says that it is another", act=_canonical, most=90),
     _row("page-spam", "3,000 made-up pages of an honest host", act=_spam),
 )
 

@@ -54,7 +54,13 @@ ROWS = (
     _row(
         "robots-500", "500 for robots.txt, always", ("server_error",), robots=_file(b"", 500), watched=_ROBOTS
     ),
-    _row("robots-silent", "robots.txt is never answered", ("read_timeout",), robots=_silent, watched=_ROBOTS),
+    _row(
+        "robots-silent",
+        "robots.txt is never answered",
+        ("first_byte_timeout",),
+        robots=_silent,
+        watched=_ROBOTS,
+    ),
     _row(
         "robots-10-mb", "robots.txt of 10 MB", ("ok",), robots=_file(_LARGE), watched=_ROBOTS, truncated=True
     ),

@@ -118,8 +118,9 @@ class HostileServer:
 
     def _door(self, host: HostileHost) -> Callable[[_Streams], Awaitable[None]]:
         async def requests(streams: _Streams) -> None:
-            while await self._request(host, streams):
-                pass
+            earlier = 0
+            while await self._request(host, streams, earlier):
+                earlier += 1
 
         closed: dict[Door, Callable[[_Streams], Awaitable[None]]] = {
             "resets": _resets,
@@ -129,10 +130,10 @@ class HostileServer:
         }
         return closed.get(host.row.door, requests)
 
-    async def _request(self, host: HostileHost, streams: _Streams) -> bool:
+    async def _request(self, host: HostileHost, streams: _Streams, earlier: int) -> bool:
         """Answer one request; whether the connection may carry another."""
         head = await streams.reader.readuntil(b"\r\n\r\n")
-        visit = self._visit(host, streams, head)
+        visit = self._visit(host, streams, head, earlier)
         act = host.row.robots if visit.path == "/robots.txt" else host.row.act
         began = self.clock.now(), self.clock.boottime()
         acting = asyncio.ensure_future(act(visit))
@@ -148,13 +149,15 @@ class HostileServer:
         acting.cancel()
         return finished and visit.kept
 
-    def _visit(self, host: HostileHost, streams: _Streams, head: bytes) -> Visit:
+    def _visit(self, host: HostileHost, streams: _Streams, head: bytes, earlier: int) -> Visit:
         first, *lines = head.decode("latin-1").split("\r\n")
         pairs = (line.partition(":") for line in lines)
         headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
         memory = self.memory.setdefault(host.name, {})
         path = first.split(" ")[1]
-        return Visit(host.name, self.http_port, path, headers, streams.reader, streams.writer, memory)
+        return Visit(
+            host.name, self.http_port, path, headers, streams.reader, streams.writer, memory, earlier
+        )
 
     def _note(
         self,

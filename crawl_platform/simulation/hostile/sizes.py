@@ -77,17 +77,20 @@ async def _huge_chunk(visit: Visit) -> None:
 
 ROWS = (
     _row("endless-body", "a body without end", ("ok",), _endless_body, truncated=True),
-    _row("endless-headers", "header after header without end", ("bad_http",), _endless_headers),
-    _row("endless-header", "one header without end", ("bad_http",), _endless_header),
-    _row("endless-status", "a status line without end", ("bad_http",), _endless_status),
-    _row("header-flood", "100,000 headers before the page", ("bad_http",), _header_flood),
+    _row("endless-headers", "header after header without end", ("headers_too_large",), _endless_headers),
+    _row("endless-header", "one header without end", ("headers_too_large",), _endless_header),
+    _row("endless-status", "a status line without end", ("headers_too_large",), _endless_status),
+    _row("header-flood", "100,000 headers before the page", ("headers_too_large",), _header_flood),
     _row("long-header", "a header of 12 kB", ("ok",), _long_header),
-    _row("long-location", "a Location of 200 kB", ("bad_http",), _long_location),
-    _row("endless-interim", "interim responses (103) without end", ("connection_lost",), _interim),
+    _row("long-location", "a Location of 200 kB", ("headers_too_large",), _long_location),
+    _row("endless-interim", "interim responses (103) without end", ("response_flood",), _interim),
     _row("one-byte-chunks", "chunks of one byte without end", ("ok",), _one_byte_chunks, truncated=True),
     _row(
-        "chunk-extensions", "10 kB of chunk extension to each byte", ("connection_lost",), _chunk_extensions
+        "chunk-extensions",
+        "10 kB of chunk extension to each byte",
+        ("bad_http", "response_flood"),
+        _chunk_extensions,
     ),
-    _row("trailers", "trailers without end", ("connection_lost",), _trailers),
-    _row("huge-chunk", "a chunk that claims 16 EiB", ("bad_http",), _huge_chunk),
+    _row("trailers", "trailers without end", ("response_flood", "headers_too_large"), _trailers),
+    _row("huge-chunk", "a chunk that claims 16 EiB, of which little comes", ("read_timeout",), _huge_chunk),
 )

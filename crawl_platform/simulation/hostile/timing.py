@@ -43,16 +43,16 @@ async def _unended(visit: Visit) -> None:
 
 
 ROWS = (
-    _row("silent", "takes the request and never answers", ("read_timeout",), _silent),
+    _row("silent", "takes the request and never answers", ("first_byte_timeout",), _silent),
     _row(
         "silent-door",
         "takes the connection and never says a word, to robots.txt neither",
-        ("read_timeout",),
+        ("first_byte_timeout",),
         door="silent",
         watched="/robots.txt",
     ),
-    _row("drip-head", "one byte of head each 0.1 s, without end", ("read_timeout",), _drip_head),
-    _row("drip-body", "one byte of body each 0.1 s", ("read_timeout",), _drip_body),
+    _row("drip-head", "one byte of head each 0.1 s, without end", ("too_slow",), _drip_head),
+    _row("drip-body", "one byte of body each 0.1 s", ("too_slow",), _drip_body),
     _row("late", "the first byte comes late, but comes", ("ok",), _late),
     _row("stall", "falls silent in the middle of the body", ("read_timeout",), _stall),
     _row("unended", "never sends the last chunk", ("read_timeout",), _unended),

@@ -27,14 +27,17 @@ class Visit:
     writer: asyncio.StreamWriter
     memory: dict[str, int]
     """What the host remembers from visit to visit."""
+    earlier: int = 0
+    """Requests that the connection has carried before this one."""
     status: int | None = None
     kept: bool = field(default=False)
     """Whether the connection may carry another request."""
 
     async def send(self, data: bytes) -> None:
-        """Hand `data` over to the kernel."""
+        """Hand `data` over to the kernel, and let others have their turn: who reads fast never makes us wait."""
         self.writer.write(data)
         await self.writer.drain()
+        await asyncio.sleep(0)
 
     async def head(self, status: int = 200, headers: Headers = (), reason: str = "Fine") -> None:
         """A status line and headers, with the empty line after them."""

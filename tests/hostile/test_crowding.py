@@ -1,0 +1,52 @@
+"""Links that one host makes up about another: they may cost it a few wasted requests, but not its pages."""
+
+from crawl_platform.frontier.lease import Found
+from crawl_platform.frontier.plan import Plan
+from crawl_platform.settings import Frontier
+from crawl_platform.testing.builders import FrontierRig
+
+SPAMMER, VICTIM = "spam.test", "victim.test"
+BUDGET, SHARE = 40, 0.25
+
+
+def crowded(share: float) -> FrontierRig:
+    """The spammer's root has been fetched: it says that the victim has 400 pages."""
+    limits = Frontier(page_budget=BUDGET, surface_depth=1, abroad_share=share, bloom_capacity=1_000)
+    rig = FrontierRig(SPAMMER, VICTIM, settings=limits)
+    rig.discover(f"https://{SPAMMER}/")
+    rig.allow_all(VICTIM)
+    lease = rig.claim_page()
+    rig.finish(lease, found=[Found(f"https://{VICTIM}/made-up/{n}", 1, 0.5) for n in range(400)])
+    return rig
+
+
+def own_pages(rig: FrontierRig, count: int, depth: int) -> Plan:
+    return rig.discover(*(f"https://{VICTIM}/true/{n}" for n in range(count)), depth=depth)
+
+
+def test_made_up_links_take_no_more_than_their_share_of_a_hosts_budget() -> None:
+    rig = crowded(SHARE)
+
+    assert rig.frontier.hosts[VICTIM].record.known == BUDGET * SHARE
+    assert own_pages(rig, 30, depth=5).new_urls == 30
+
+
+def test_without_the_share_a_spammer_crowds_a_host_out_of_its_own_budget() -> None:
+    rig = crowded(share=float("inf"))
+
+    assert own_pages(rig, 30, depth=5).turned_away == {"over_budget": 30}
+
+
+def test_what_the_share_turned_away_enters_when_the_host_itself_links_to_it() -> None:
+    rig = crowded(SHARE)
+    url = f"https://{VICTIM}/made-up/399"
+
+    assert rig.discover(url, depth=5).new_urls == 1
+
+
+def test_the_count_of_links_from_abroad_outlives_a_restart() -> None:
+    rig = crowded(SHARE)
+
+    rig.restart()
+
+    assert rig.frontier.hosts[VICTIM].record.from_abroad == BUDGET * SHARE
