@@ -6,7 +6,7 @@ all, and one after it loses nothing.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -16,6 +16,7 @@ from crawl_platform.clock import DAY
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult, value_at
+from crawl_platform.frontier.parameter_order import OrderEvidence
 from crawl_platform.frontier.ports import over_ports
 from crawl_platform.frontier.records import (
     DISCOVERY,
@@ -38,12 +39,14 @@ from crawl_platform.frontier.records import (
     url_key,
     waiting,
 )
+from crawl_platform.frontier.series import counted, trapped
 from crawl_platform.scheduling.templates import group_id, learn, template_of
-from crawl_platform.web.traps import trap_reason
+from crawl_platform.web.traps import series_of
 from crawl_platform.web.url import host_of, origin_of
 
 BY_ROBOTS, ORIGIN_UNREACHABLE, OVER_BUDGET = "robots", "origin_unreachable", "over_budget"
-LOOKED_AT_AGAIN = {BY_ROBOTS: DAY, ORIGIN_UNREACHABLE: DAY / 24, OVER_BUDGET: DAY}
+ORIGIN_GIVEN_UP = "origin_given_up"
+LOOKED_AT_AGAIN = {BY_ROBOTS: DAY, ORIGIN_UNREACHABLE: DAY / 24, OVER_BUDGET: DAY, ORIGIN_GIVEN_UP: 7 * DAY}
 """Seconds after which a URL that was turned away is looked at again. By then robots.txt is read anew (RFC 9309
 2.4): a site that forbade everything by mistake is not lost for good; and the day has a new budget."""
 AGE_OF_FULL_VALUE = 3_600.0
@@ -66,6 +69,8 @@ class Plan:
     """Discoveries that belong to shards of other cells."""
     turned_away: dict[str, int] = field(default_factory=dict)
     """Links that did not enter, by reason."""
+    first_traps: list[tuple[str, str, str]] = field(default_factory=list)
+    """(host, trap filter, URL) for filters that turned a link to the host away for the first time."""
     admitted: set[str] = field(default_factory=set)
     """Hosts that enter the seed with this plan."""
     new_urls: int = 0
@@ -115,8 +120,40 @@ class Planner:
             self._host(lease.host).fetched += 1
             self.plan.first_fetches += 1
         self._count_dead(lease.host, _is_dead(record) - dead)
+        self._learn_order(result)
         for found in result.found:
-            self.discover(found, abroad=host_of(found.url) != lease.host)
+            # A redirect to what the host's rules take for the same URL: followed as it stands, or it never arrives.
+            as_it_is = result.disposition == "redirect" and self._form(lease.host, found.url) == lease.url
+            self.discover(found, abroad=host_of(found.url) != lease.host, as_it_is=as_it_is)
+
+    def _learn_order(self, result: PageResult) -> None:
+        """What an ended fetch tells about the order of parameters at its host."""
+        lease = result.lease
+        if "&" not in lease.url or self._frontier.rules.of(lease.host).urls.sort_parameters != "learned":
+            return
+        known = self._order(lease.host)
+        order = known
+        if result.disposition == "redirect":
+            for found in result.found:
+                order = order.redirected(lease.url, found.url)
+        elif result.disposition == "success":
+            order = order.visited(lease.url, result.fingerprint, result.at)
+        if order is not known:
+            self._host(lease.host).order = order
+
+    def _order(self, host: str) -> OrderEvidence:
+        record, state = self.plan.hosts.get(host), self._frontier.hosts.get(host)
+        if record is None and state is not None:
+            record = state.record
+        return record.order if record is not None else OrderEvidence()
+
+    def _form(self, host: str, url: str) -> str:
+        """The form in which a URL of `host` enters: as `Frontier.form_of`, with what this plan has learnt."""
+        if "?" not in url:
+            return url
+        form = self._frontier.host_form(host, url, self._order(host))
+        key = url_key(self._frontier.book.shard(host), host, url)
+        return url if form == url or key in self._records or key in self._frontier.seen else form
 
     def _count_dead(self, host: str, change: int) -> None:
         if change:
@@ -178,27 +215,48 @@ class Planner:
         verdict, _ = self._frontier.robots.verdict(origin_of(lease.url), lease.url, self._now)
         if verdict is Verdict.UNREACHABLE:
             reason = ORIGIN_UNREACHABLE
+        elif verdict is Verdict.GIVEN_UP:
+            reason = ORIGIN_GIVEN_UP
         self.page(PageResult(lease, self._now, "refused", reason))
 
     def robots(self, result: RobotsResult, crawl_delay: float) -> None:
         """Keep a robots answer; it is in force from now on."""
         lease = result.lease
-        record = RobotsRecord(result.rule, result.at, result.expires_at, result.body)
+        record = RobotsRecord(
+            result.rule,
+            result.fetched_at or result.at,
+            result.expires_at,
+            result.body,
+            result.unreachable_since,
+            result.failures,
+        )
         self.plan.batch.put(robots_key(lease.shard, lease.origin), encode(record))
         self._host(lease.host).crawl_delay = crawl_delay
 
     # entries
 
-    def discover(self, found: Found, *, abroad: bool = False) -> str:
+    def discover(self, found: Found, *, abroad: bool = False, as_it_is: bool = False) -> str:
         """Let a URL in if it belongs: past boundary, traps, budget and the seen set. `abroad`: another host says
-        that there is such a page.
+        that there is such a page. `as_it_is`: not in the form that the host's rules give it.
 
         Returns what became of it: new, seen, foreign, horizon, excluded, or a trap's name.
         """
+        if not as_it_is:
+            form = self._form(host_of(found.url), found.url)
+            if form != found.url:
+                found = replace(found, url=form)
         verdict = self._admit_url(found, abroad)
         if verdict not in ("new", "foreign"):
             self.plan.turned_away[verdict] = self.plan.turned_away.get(verdict, 0) + 1
         return verdict
+
+    def _trapped(self, host: str, record: HostRecord, url: str) -> str | None:
+        reason = trapped(url, self._frontier.rules.of(host), record.series)
+        if reason is not None:
+            if reason not in record.turned_away:
+                self.plan.first_traps.append((host, reason, url))
+            record.turned_away = {**record.turned_away, reason: record.turned_away.get(reason, 0) + 1}
+        return reason
 
     def _admit_url(self, found: Found, abroad: bool) -> str:
         frontier = self._frontier
@@ -218,7 +276,7 @@ class Planner:
             return "seen"
         record = self._host(host)
         reason = (
-            trap_reason(found.url, frontier.limits(host))
+            self._trapped(host, record, found.url)
             or self._over_budget(host, record, found, abroad)
             or over_ports(record, found.url)
         )
@@ -227,6 +285,7 @@ class Planner:
         entry = UrlRecord(
             state=QUEUED, depth=found.depth, hops=found.hops, value=found.value, discovered_at=self._now
         )
+        record.series = counted(record.series, series_of(found.url, frontier.limits(host)))
         record.shapes, template = learn(found.url, record.shapes)
         entry.group = group_id(host, template)
         record.known += 1
@@ -276,6 +335,7 @@ class Planner:
     def recrawl(self, url: str, request_id: str) -> str:
         """Put a URL of a seed host into the fastlane. Returns queued, horizon or excluded."""
         host = host_of(url)
+        url = self._form(host, url)
         state = self._state(host)
         if state != SEED:
             return state

@@ -2,13 +2,16 @@
 
 An ordered table of named filters over the canonical URL alone. A trap reason is data (the frontier counts and
 drops the URL), so false alarms must be rare: each filter looks for something that no finite site needs.
+
+Some shapes are harmless one by one and a trap by their number: `series_of` names the series that a URL belongs
+to and how long it may get; the frontier counts per host (`frontier.series`).
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-from crawl_platform.settings import Frontier
+from crawl_platform.settings import Frontier, TrapName
 from crawl_platform.web.url import port_of
 
 # Ports of other protocols, to which no browser speaks HTTP (Fetch Standard, "port blocking").
@@ -43,10 +46,10 @@ _session = re.compile(
 ).search
 
 
-def trap_reason(url: str, limits: Frontier) -> str | None:
-    """Why the canonical `url` looks like a trap (one of `FILTERS`' names), or None."""
+def trap_reason(url: str, limits: Frontier, off: Collection[TrapName] = ()) -> TrapName | None:
+    """Why the canonical `url` looks like a trap (one of `FILTERS`' names), or None. Filters `off` don't count."""
     for name, fires in FILTERS:
-        if fires(url, limits):
+        if fires(url, limits) and name not in off:
             return name
     return None
 
@@ -87,7 +90,7 @@ def _session_segment(url: str, limits: Frontier) -> bool:
 
 
 class Filter(NamedTuple):
-    name: str
+    name: TrapName
     fires: Callable[[str, Frontier], bool]
 
 
@@ -99,3 +102,41 @@ FILTERS: tuple[Filter, ...] = (
     Filter("calendar-run", _calendar_run),
     Filter("session-segment", _session_segment),
 )
+
+
+class Series(NamedTuple):
+    """URLs of one host that differ only in what a site can vary without end; `most` of them may enter."""
+
+    name: TrapName
+    key: str
+    most: int
+
+
+LEAST_VARIANTS = 100
+"""However many parameters: a short list of choices is no explosion."""
+_MONTH = r"(?:0?[1-9]|1[0-2]|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6})"
+_DAY = r"(?:0?[1-9]|[12][0-9]|3[01])"
+# A page that is a position in a calendar and nothing else: the date ends the path (what follows it in a path is an
+# article), or stands in a parameter. `start=40` is a page of results.
+_dated_path = re.compile(
+    rf"/(?:1[89]|20)[0-9]{{2}}[/-]{_MONTH}(?:[/-]{_DAY})?(?:/(?:day|week|month|list|agenda)?)?(?:\?|\Z)",
+    re.IGNORECASE,
+).search
+_dated_query = re.compile(
+    r"[?&;][a-z_]*(?:date|month|day|week|cal|start|from|until)[a-z_]*=(?:1[89]|20)[0-9]{2}-?[01][0-9](?:-?[0-3][0-9])?(?:[&;]|\Z)"
+    r"|[?&;][a-z_]*year[a-z_]*=(?:1[89]|20)[0-9]{2}[&;](?:[^#]*[&;])?[a-z_]*month[a-z_]*="
+    r"|[?&;][a-z_]*month[a-z_]*=[a-z0-9]{1,9}[&;](?:[^#]*[&;])?[a-z_]*year[a-z_]*=",
+    re.IGNORECASE,
+).search
+_varying = re.compile(rf"[0-9]+|(?<=[/=-]){_MONTH}(?=[/&;?-]|\Z)", re.IGNORECASE).sub
+
+
+def series_of(url: str, limits: Frontier) -> Iterator[Series]:
+    """The series that the canonical `url` belongs to: a path with one set of parameters, a calendar."""
+    path, mark, query = url.partition("?")
+    if mark:
+        names = sorted({part.partition("=")[0] for part in query.split("&")})
+        most = max(limits.max_parameter_variants >> 2 * (len(names) - 1), LEAST_VARIANTS)
+        yield Series("parameter-explosion", f"{path}?{'&'.join(names)}", most)
+    if _four_digits(url) and (_dated_path(path) or _dated_query(url)):
+        yield Series("endless-calendar", _varying("#", url), limits.max_calendar_pages)

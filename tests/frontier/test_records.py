@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from crawl_platform.admission.pace import Pace
 from crawl_platform.errors import StateError
+from crawl_platform.frontier.parameter_order import OrderEvidence, Sample
 from crawl_platform.frontier.records import (
     LANES,
     VERSION,
@@ -41,6 +42,13 @@ def _values(type_: type[msgspec.Struct]) -> st.SearchStrategy[Record]:
         bytes: st.binary(max_size=30),
         tuple[int, ...]: st.lists(U64, max_size=3).map(tuple),
         Pace: st.builds(Pace, st.floats(0, 1e6), st.integers(0, 9), st.floats(0, 1e6)),
+        OrderEvidence: st.builds(
+            OrderEvidence,
+            st.dictionaries(U64, st.builds(Sample, U64, U64, U64, st.booleans()), max_size=3),
+            st.lists(U64, max_size=3).map(tuple),
+            st.booleans(),
+        ),
+        dict[str, int]: st.dictionaries(st.text(max_size=9), U64, max_size=3),
         dict[int, int]: st.dictionaries(U64, U64, max_size=3),
         dict[int, tuple[int, ...]]: st.dictionaries(U64, st.lists(U64, max_size=3).map(tuple), max_size=3),
     }
