@@ -5,36 +5,37 @@ caller's `on_write` has the last word in the same loop step as the write.
 """
 
 import asyncio
-import errno
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from socket import AF_INET, AF_INET6, AddressFamily
-from typing import Any
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from crawl_platform.clock import Clock
 from crawl_platform.errors import PlatformError, SiteError
-from crawl_platform.fetch.inflate import ACCEPTED, inflate
-from crawl_platform.fetch.metered import HEADS, OVERHEAD, Metered
+from crawl_platform.fetch.attempt import Attempt
+from crawl_platform.fetch.connections import OURS, Connections
+from crawl_platform.fetch.head import oddities
+from crawl_platform.fetch.inflate import ACCEPTED, GZIP, Inflated, inflate, inflate_unlabelled
+from crawl_platform.fetch.oddities import Oddity
 from crawl_platform.fetch.outcome import REDIRECTS, Outcome, of_status
-from crawl_platform.settings import Fetch
-from crawl_platform.web.robots import MAX_BYTES
+from crawl_platform.fetch.proxy import ProxyFailedError
+from crawl_platform.fetch.redirect import location, redirect_to
+from crawl_platform.fetch.safety import AddressGuard
+from crawl_platform.settings import Fetch, proxy_endpoint
 
 CHUNK = 65_536
-OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""Not the site's fault: the host must not be backed off for it."""
 NO_BODY = REDIRECTS | {204, 304}
+FIRST = frozenset({"location", "content-length", "retry-after", "etag", "date"})
+LAST = frozenset({"content-type", "last-modified", "content-range"})
+"""Headers of which one counts when there are several; values of all others are joined (RFC 9110 §5.3)."""
+TEXTS = ("text/html", "text/plain", "application/xhtml+xml")
 
 
 @dataclass(slots=True)
 class Response:
-    """How a fetch ended. `started_at` is UTC, `ended` CLOCK_BOOTTIME (seconds); `sent`: a request was written."""
+    """How a fetch ended. `started_at` is UTC, `duration` and the phases are in seconds; `sent`: a request was
+    written. A phase that did not take place is None: on a kept connection there is no connecting."""
 
     outcome: Outcome
     detail: str = ""
@@ -48,67 +49,32 @@ class Response:
     started_at: float = 0.0
     duration: float = 0.0
     sent: bool = False
+    dns: float | None = None
+    connect: float | None = None
+    first_byte: float | None = None
+    redirect_to: str | None = None
+    """Canonical target, where the outcome is `redirect`."""
+    oddities: set[Oddity] = field(default_factory=set)
+    proxy_failed: bool = False
+    """The proxy, not the site, is to blame."""
+    identity: str = ""
+    """Who asked, why just this identity, and with which likelihood: filled in by whoever admitted the request."""
+    admission: str = ""
+    propensity: float | None = None
 
     def header(self, name: str) -> str:
         return self.headers.get(name, "")
-
-
-class _Pins(AbstractResolver):
-    """Resolves only to the address that the caller has pinned and whose clock it holds."""
-
-    def __init__(self) -> None:
-        self.addresses: dict[str, str] = {}
-
-    async def resolve(self, host: str, port: int = 0, family: AddressFamily = AF_INET) -> list[ResolveResult]:
-        address = self.addresses[host]
-        kind = AF_INET6 if ":" in address else AF_INET
-        return [ResolveResult(hostname=host, host=address, port=port, family=kind, proto=0, flags=0)]
-
-    async def close(self) -> None:
-        self.addresses.clear()
-
-
-class _Connections(aiohttp.TCPConnector):
-    """aiohttp keeps connections by name; ours also have to end with the name's address, and are metered."""
-
-    def __init__(self, settings: Fetch, **options: Any) -> None:
-        super().__init__(**options)
-        body = OVERHEAD * max(settings.body_cap, MAX_BYTES)
-        make: Callable[..., ResponseHandler] = Metered
-        self._factory = partial(make, HEADS * settings.header_cap, body, loop=self._loop)
-
-    def drop(self, host: str) -> None:
-        """Close the idle connections of `host` (it has no other: one request in flight)."""
-        for key in [key for key in self._conns if key.host == host]:
-            for protocol, _ in self._conns.pop(key):
-                protocol.close()
-
-
-class _Wire:
-    """Per-request state that the trace hook sees."""
-
-    def __init__(self, on_write: Callable[[], None]) -> None:
-        self.on_write = on_write
-        self.writes = 0
 
 
 class HttpClient:
     def __init__(self, settings: Fetch, user_agent: str, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        self._pins = _Pins()
         trace = aiohttp.TraceConfig()
         trace.on_request_headers_sent.append(_before_write)
-        self._connections = _Connections(
-            settings,
-            resolver=self._pins,
-            use_dns_cache=False,
-            limit=0,
-            keepalive_timeout=settings.keepalive,
-            ssl=_tls(settings),
-            force_close=False,
-            happy_eyeballs_delay=None,
-        )
+        self._guard = AddressGuard(settings.allow_networks)
+        self._connections = Connections(settings, self._guard)
+        phases = settings.connect_timeout + settings.tls_timeout + settings.total_timeout
         self._session = aiohttp.ClientSession(
             connector=self._connections,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -116,11 +82,9 @@ class HttpClient:
             headers={"User-Agent": user_agent, "Accept-Encoding": ACCEPTED},
             max_line_size=settings.header_cap,
             max_field_size=settings.header_cap,
-            timeout=aiohttp.ClientTimeout(
-                total=settings.total_timeout,
-                sock_connect=settings.connect_timeout,
-                sock_read=settings.read_timeout,
-            ),
+            max_headers=settings.header_count,
+            # Each phase has its own deadline below; this one only makes sure that no request holds its slot for ever.
+            timeout=aiohttp.ClientTimeout(total=phases + 5.0, sock_connect=None, sock_read=None),
             trace_configs=[trace],
         )
 
@@ -133,13 +97,14 @@ class HttpClient:
         on_write: Callable[[], None],
         headers: dict[str, str],
         cap: int,
+        proxy: str = "",
     ) -> Response:
         """Fetch `url` from `address`; never raises for what the site does.
 
-        `cap`: most body bytes, on the wire and inflated. A kept connection to another address than
+        `cap`: most body bytes, on the wire and inflated. `proxy`: URL of an HTTP proxy that tunnels to `address`
+        (`fetch.proxy`). A kept connection to another address than
         `address`, from an earlier DNS life of `host`, is not used: that address's clock is not held.
         """
-        self._pin(host, address)
         response = Response(Outcome.CONNECTION_LOST, address=address)
         begun = self._clock.boottime()
 
@@ -149,45 +114,61 @@ class HttpClient:
             nonlocal begun
             begun = self._clock.boottime()
 
+        attempt = Attempt(address, written, via=proxy_endpoint(proxy) if proxy else None)
         try:
-            async with self._session.get(
-                URL(url, encoded=True),
-                headers={**headers, "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"},
-                allow_redirects=False,
-                trace_request_ctx=_Wire(written),
-            ) as reply:
-                await self._read(reply, response, cap)
-        except SiteError as error:
-            response.outcome, response.detail = Outcome(error.outcome), error.detail
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            if getattr(error, "errno", None) in OURS:
-                raise PlatformError(
-                    f"no request can be sent: {error}. Raise the limit of open files."
-                ) from error
-            response.outcome, response.detail = _outcome_of(error, response.sent), _describe(error)
-        if not response.started_at:
+            target = URL(url, encoded=True)
+            name = target.raw_host or host
+        except ValueError as error:
+            response.outcome, response.detail = Outcome.BAD_URL, _describe(error)
             response.started_at = self._clock.now()
+            return response
+        self._connections.pinned.attempts[name] = attempt
+        try:
+            await self._ask(target, headers, attempt, response, cap)
+        except (SiteError, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            self._fail(response, attempt, error)
+        finally:
+            attempt.done = True
+            self._connections.pinned.attempts.pop(name, None)
+        self._conclude(response, attempt)
         response.duration = self._clock.boottime() - begun
         return response
 
-    def _pin(self, host: str, address: str) -> None:
-        if self._pins.addresses.get(host, address) != address:
-            self._connections.drop(host)
-        self._pins.addresses[host] = address
+    async def _ask(
+        self,
+        url: URL,
+        headers: dict[str, str],
+        attempt: Attempt,
+        response: Response,
+        cap: int,
+    ) -> None:
+        async with self._session.get(
+            url,
+            headers={**headers, "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"},
+            allow_redirects=False,
+            trace_request_ctx=attempt,
+        ) as reply:
+            response.status = reply.status
+            response.headers = _headers(reply, attempt.oddities)
+            response.wire, complete = await _read_capped(reply, cap, attempt)
+            if not complete:
+                reply.close()
+            response.outcome = of_status(reply.status)
+            if response.outcome is Outcome.REDIRECT:
+                self._lead(response, str(url))
+            if response.outcome is Outcome.OK or reply.status not in NO_BODY:
+                self._inflate(response, cap, complete)
+            attempt.oddities |= oddities(attempt.head, reply.reason or "", reply.status)
 
-    async def _read(self, reply: aiohttp.ClientResponse, response: Response, cap: int) -> None:
-        response.status = reply.status
-        response.headers = {name.lower(): _text(value) for name, value in reply.headers.items()}
-        response.wire, complete = await _read_capped(reply, cap)
-        if not complete:
-            reply.close()
-        response.outcome = of_status(reply.status)
-        if response.outcome is Outcome.OK or reply.status not in NO_BODY:
-            self._inflate(response, cap, complete)
+    def _lead(self, response: Response, url: str) -> None:
+        try:
+            response.redirect_to = redirect_to(response.header("location"), url, self._guard)
+        except SiteError as error:
+            response.outcome, response.detail = Outcome(error.outcome), error.detail
 
     def _inflate(self, response: Response, cap: int, complete: bool) -> None:
         try:
-            inflated = inflate(response.wire, response.header("content-encoding"), cap, complete=complete)
+            inflated = _inflated(response, cap, complete)
         except SiteError as error:
             if response.outcome is Outcome.OK:
                 raise
@@ -195,22 +176,98 @@ class HttpClient:
             return
         response.body, response.truncated = inflated.body, inflated.truncated
         response.encoding = inflated.encoding
+        response.oddities |= inflated.oddities
+
+    def _fail(self, response: Response, attempt: Attempt, error: Exception) -> None:
+        """Name the failure: what we have cut off ourselves, before what the library makes of it."""
+        if getattr(error, "errno", None) in OURS:
+            raise PlatformError(f"no request can be sent: {error}. Raise the limit of open files.") from error
+        known = attempt.failure or error
+        if isinstance(known, SiteError):
+            response.proxy_failed = isinstance(known, ProxyFailedError)
+            response.outcome, response.detail = Outcome(known.outcome), known.detail
+        else:
+            response.outcome, response.detail = _outcome_of(error, response.sent), _describe(error)
+
+    def _conclude(self, response: Response, attempt: Attempt) -> None:
+        if not response.started_at:
+            response.started_at = self._clock.now()
+        response.connect = attempt.connect
+        if attempt.first_byte_at and attempt.written_at:
+            response.first_byte = attempt.first_byte_at - attempt.written_at
+        response.oddities |= attempt.oddities
+        if not response.oddities.isdisjoint((Oddity.SHORT_BODY, Oddity.CUT_CHUNKS, Oddity.RESET_AT_END)):
+            response.truncated = True
 
     async def close(self) -> None:
         await self._session.close()
 
 
-async def _read_capped(reply: aiohttp.ClientResponse, cap: int) -> tuple[bytes, bool]:
-    """(at most `cap` bytes, whether that is all)."""
+async def _read_capped(reply: aiohttp.ClientResponse, cap: int, attempt: Attempt) -> tuple[bytes, bool]:
+    """(at most `cap` bytes, whether that is all). A body that its server has ended too early is all there is;
+    one that was reset is lost."""
     parts: list[bytes] = []
     size = 0
-    while size <= cap:
-        part = await reply.content.read(CHUNK)
-        if not part:
-            return b"".join(parts), True
-        parts.append(part)
-        size += len(part)
+    try:
+        while size <= cap:
+            part = await reply.content.read(CHUNK)
+            if not part:
+                if attempt.reset:
+                    attempt.oddities.add(Oddity.RESET_AT_END)
+                return b"".join(parts), True
+            parts.append(part)
+            size += len(part)
+    except aiohttp.ClientPayloadError:
+        if attempt.failure is not None or attempt.reset or not parts:
+            raise
+        chunked = "chunked" in reply.headers.get("Transfer-Encoding", "").lower()
+        attempt.oddities.add(Oddity.CUT_CHUNKS if chunked else Oddity.SHORT_BODY)
+        return b"".join(parts), True
     return b"".join(parts)[:cap], False
+
+
+def _inflated(response: Response, cap: int, complete: bool) -> Inflated:
+    encoding = response.header("content-encoding")
+    if (
+        not encoding
+        and response.wire.startswith(GZIP)
+        and response.header("content-type").lower().startswith(TEXTS)
+    ):
+        return inflate_unlabelled(response.wire, cap, complete=complete)
+    return inflate(response.wire, encoding, cap, complete=complete)
+
+
+def _headers(reply: aiohttp.ClientResponse, found: set[Oddity]) -> dict[str, str]:
+    """By lower-case name. Says in `found` what is odd about them."""
+    headers = {name.lower(): value for name, value in reply.headers.items()}
+    if len(headers) != len(reply.headers):
+        _settle(reply, headers, found)
+    if "location" in headers:
+        plain = location(headers["location"])
+        if plain != headers["location"].strip():
+            found.add(Oddity.RAW_LOCATION)
+        headers["location"] = plain
+    if "content-disposition" in headers and headers["content-disposition"].lower().startswith("attachment"):
+        found.add(Oddity.ATTACHMENT)
+    if reply.status == 206 or (reply.status == 200 and "content-range" in headers):
+        found.add(Oddity.UNASKED_RANGE)
+    return {name.rstrip(): value if value.isascii() else _text(value) for name, value in headers.items()}
+
+
+def _settle(reply: aiohttp.ClientResponse, headers: dict[str, str], found: set[Oddity]) -> None:
+    """One value for each header that came several times."""
+    for name in headers:
+        values = reply.headers.getall(name)
+        if len(values) < 2:
+            continue
+        if name in FIRST:
+            headers[name] = values[0]
+        elif name not in LAST:
+            headers[name] = ", ".join(values)
+        if name == "content-type" and len(set(values)) > 1:
+            found.add(Oddity.SEVERAL_TYPES)
+        elif name == "location" and len(set(values)) > 1:
+            found.add(Oddity.SEVERAL_LOCATIONS)
 
 
 def _text(value: str) -> str:
@@ -220,34 +277,21 @@ def _text(value: str) -> str:
 
 async def _before_write(session: object, context: object, params: object) -> None:
     """Runs in the same loop step as the write of the request (nothing here awaits)."""
-    wire = context.trace_request_ctx  # type: ignore[attr-defined]
-    wire.writes += 1
-    if wire.writes > 1:  # aiohttp would silently try again on a fresh connection
-        raise SiteError(Outcome.CONNECTION_LOST, "the kept connection was closed under the request")
-    wire.on_write()
-
-
-def _tls(settings: Fetch) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if settings.ca_file:
-        context.load_verify_locations(settings.ca_file)
-    return context
+    attempt: Attempt = context.trace_request_ctx  # type: ignore[attr-defined]
+    attempt.on_write()
+    attempt.written_at = asyncio.get_running_loop().time()
 
 
 def _outcome_of(error: Exception, sent: bool) -> Outcome:
-    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
+    if isinstance(error, aiohttp.InvalidURL | ValueError) and not sent:
+        return Outcome.BAD_URL
+    if isinstance(error, aiohttp.ClientSSLError):  # within a proxy's tunnel
         return Outcome.TLS_FAILURE
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return Outcome.CONNECT_TIMEOUT
-    if isinstance(error, TimeoutError | asyncio.TimeoutError):
-        return Outcome.READ_TIMEOUT if sent else Outcome.CONNECT_TIMEOUT
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return Outcome.CONNECT_REFUSED
-    if isinstance(error, aiohttp.ClientResponseError | aiohttp.InvalidURL | ValueError):
+    if isinstance(error, TimeoutError):
+        return Outcome.TOO_SLOW if sent else Outcome.CONNECT_TIMEOUT
+    if isinstance(error, aiohttp.ClientResponseError | ValueError):
         return Outcome.BAD_HTTP
-    if isinstance(error, aiohttp.ClientPayloadError) and "encoding" in str(error).lower():
-        return Outcome.BAD_HTTP
-    return Outcome.CONNECTION_LOST
+    return Outcome.CONNECTION_LOST if sent else Outcome.CONNECT_REFUSED
 
 
 def _describe(error: Exception) -> str:

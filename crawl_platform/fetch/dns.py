@@ -1,4 +1,4 @@
-"""A DNS cache of our own: TTL floor and ceiling, negative entries, single flight, bounded.
+"""A DNS cache of our own: TTL floor and ceiling, negative and stale entries, single flight, bounded.
 
 One address is pinned per host and DNS life, so that the politeness clock of an address means something.
 Times are CLOCK_BOOTTIME seconds.
@@ -6,23 +6,22 @@ Times are CLOCK_BOOTTIME seconds.
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
-from typing import Any
-
-import aiodns
-import pycares
 
 from crawl_platform.clock import Clock
 from crawl_platform.errors import SiteError
 from crawl_platform.fetch.outcome import Outcome
+from crawl_platform.fetch.resolver import ResolveError, Resolver
 from crawl_platform.fetch.safety import AddressGuard
 from crawl_platform.settings import Fetch
 
-_NO_SUCH_HOST = frozenset(
-    {pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA, pycares.errno.ARES_EBADNAME}
-)
 CACHE_SIZE = 100_000
+"""Hosts; an entry takes about 0.5 kB."""
+MOVING_LIVES = 5
+"""Lives after a change of address for which a host counts as one that moves."""
+STALE_RETRY = 30.0
+"""Seconds until a silent or sick name server is asked again for a host that lives on with its old address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,19 @@ class Answer:
     expires_at: float
     address: str = ""
     error: SiteError | None = None
+    addresses: tuple[str, ...] = ()
+    failed: frozenset[str] = frozenset()
+    """Of `addresses`, those that could not be connected to."""
+    both: bool = False
+    """Asked for IPv6 too; otherwise only where there is no IPv4."""
+    good_until: float = 0.0
+    """When the records' own life ends; a stale answer is used beyond it."""
+    moved: int = MOVING_LIVES
+    """Lives since the last change of address."""
+
+    @property
+    def spent(self) -> bool:
+        return bool(self.addresses) and self.failed.issuperset(self.addresses)
 
 
 class DnsCache:
@@ -41,7 +53,7 @@ class DnsCache:
         self._clock = clock
         self._answers: OrderedDict[str, Answer] = OrderedDict()
         self._pending: dict[str, asyncio.Task[Answer]] = {}
-        self._resolver = _resolver(settings)
+        self._resolver = Resolver(settings)
 
     def pinned(self, host: str) -> str | None:
         """The host's address if it is known and still alive."""
@@ -53,13 +65,30 @@ class DnsCache:
         )
 
     async def address(self, host: str) -> str:
-        """The address pinned for `host`. Raises `SiteError` (no_such_host, dns_failure, unsafe_address)."""
+        """The address pinned for `host`.
+
+        Raises `SiteError` (no_such_host, dns_failure, dns_timeout, unsafe_address).
+        """
         answer = self._answers.get(host)
         if answer is None or self._clock.boottime() >= answer.expires_at:
             answer = await self._single_flight(host)
         if answer.error is not None:
             raise SiteError(answer.error.outcome, answer.error.detail)
         return answer.address
+
+    def failed(self, host: str, address: str) -> None:
+        """No connection to `address` could be made: the next attempt at `host` takes the next one of its answer.
+
+        When all have failed, IPv6 gets its turn, and after that the first one again.
+        """
+        answer = self._answers.get(host)
+        if answer is None or answer.address != address or _literal(host) is not None:
+            return
+        answer = replace(answer, failed=answer.failed | {address})
+        if answer.spent and not answer.both:
+            self._answers[host] = replace(answer, expires_at=self._clock.boottime())
+        else:
+            self._answers[host] = _pin(answer)
 
     async def _single_flight(self, host: str) -> Answer:
         task = self._pending.get(host)
@@ -74,49 +103,54 @@ class DnsCache:
         return answer
 
     async def _resolve(self, host: str) -> Answer:
+        before = self._answers.get(host)
         try:
-            addresses, ttl = await self._lookup(host)
-            address = self._choose(host, addresses)
+            return await self._fresh(host, before)
         except SiteError as error:
-            return Answer(self._clock.boottime() + self._settings.dns_negative_ttl, error=error)
-        life = min(max(ttl, self._settings.dns_ttl_floor), self._settings.dns_ttl_ceiling)
-        return Answer(self._clock.boottime() + life, address)
+            now = self._clock.boottime()
+            sick = error.outcome in (Outcome.DNS_FAILURE, Outcome.DNS_TIMEOUT)
+            if sick and before and before.address and now < before.good_until + self._settings.dns_stale:
+                return replace(before, expires_at=now + STALE_RETRY)
+            return Answer(now + self._negative_life(error), error=error)
 
-    def _choose(self, host: str, addresses: list[str]) -> str:
-        """The pinned address if it is still offered, else the first safe one.
+    def _negative_life(self, error: SiteError) -> float:
+        s = self._settings
+        ttl = error.ttl if isinstance(error, ResolveError) else None
+        return (
+            s.dns_negative_ttl if ttl is None else min(max(ttl, s.dns_negative_floor), s.dns_negative_ceiling)
+        )
 
-        One unsafe address among safe ones is enough to refuse: that is how rebinding looks.
-        """
-        if not addresses:
-            raise SiteError(Outcome.NO_SUCH_HOST, "no address records")
+    async def _fresh(self, host: str, before: Answer | None) -> Answer:
+        both = before is not None and (before.spent or (before.both and ":" in before.address))
+        addresses, ttl = await self._lookup(host, both)
         for address in addresses:
+            # One unsafe address among safe ones is enough to refuse: that is how rebinding looks.
             if not self._guard.permits(address):
                 raise SiteError(Outcome.UNSAFE_ADDRESS, f"{host} resolves to {address}")
-        before = self._answers.get(host)
-        return before.address if before and before.address in addresses else addresses[0]
+        failed = before.failed if before and both else frozenset()
+        address = before.address if before else ""
+        answer = _pin(
+            Answer(0.0, address=address, addresses=addresses, failed=failed & {*addresses}, both=both)
+        )
+        moved = 0 if address and address not in addresses else before.moved + 1 if before else MOVING_LIVES
+        s = self._settings
+        ceiling = min(s.dns_ttl_ceiling, s.dns_moving_ceiling) if moved < MOVING_LIVES else s.dns_ttl_ceiling
+        until = self._clock.boottime() + min(max(ttl, s.dns_ttl_floor), ceiling)
+        return replace(answer, expires_at=until, good_until=until, moved=moved)
 
-    async def _lookup(self, host: str) -> tuple[list[str], float]:
+    async def _lookup(self, host: str, both: bool) -> tuple[tuple[str, ...], float]:
+        """Addresses, IPv4 first, and their time to live (seconds)."""
         literal = _literal(host)
         if literal is not None:
-            return [literal], self._settings.dns_ttl_ceiling
-        records: list[Any] = []
-        errors: list[aiodns.error.DNSError] = []
-        for kind in ("A", "AAAA"):
-            try:
-                result = await asyncio.wait_for(
-                    self._resolver.query_dns(host, kind), self._settings.dns_timeout
-                )
-            except aiodns.error.DNSError as error:
-                errors.append(error)
-                continue
-            except TimeoutError:
-                raise SiteError(Outcome.DNS_FAILURE, "the name server did not answer in time") from None
-            records += [r for r in result.answer if hasattr(r.data, "addr")]
-            if records:
-                break
-        if not records:
-            raise _site_error(errors)
-        return [r.data.addr for r in records], float(min(r.ttl for r in records))
+            return (literal,), self._settings.dns_ttl_ceiling
+        found = await self._resolver.addresses(host, ("A", "AAAA"))
+        if not both or ":" in found.addresses[0]:
+            return found.addresses, found.ttl
+        try:
+            more = await self._resolver.addresses(host, ("AAAA",))
+        except ResolveError:
+            return found.addresses, found.ttl
+        return found.addresses + more.addresses, min(found.ttl, more.ttl)
 
     async def close(self) -> None:
         for task in list(self._pending.values()):
@@ -124,11 +158,13 @@ class DnsCache:
         await self._resolver.close()
 
 
-def _site_error(errors: list[aiodns.error.DNSError]) -> SiteError:
-    codes = {error.args[0] for error in errors}
-    if codes <= _NO_SUCH_HOST:
-        return SiteError(Outcome.NO_SUCH_HOST, "the name does not exist")
-    return SiteError(Outcome.DNS_FAILURE, "; ".join(str(error.args[-1]) for error in errors))
+def _pin(answer: Answer) -> Answer:
+    """The pinned address if it is still offered and not known to fail, else the first that is not."""
+    if answer.spent:
+        answer = replace(answer, failed=frozenset(), address=answer.addresses[0])
+    if answer.address in answer.addresses and answer.address not in answer.failed:
+        return answer
+    return replace(answer, address=next(a for a in answer.addresses if a not in answer.failed))
 
 
 def _literal(host: str) -> str | None:
@@ -136,15 +172,3 @@ def _literal(host: str) -> str | None:
         return str(ip_address(host.strip("[]")))
     except ValueError:
         return None
-
-
-def _resolver(settings: Fetch) -> aiodns.DNSResolver:
-    options: dict[str, Any] = {"timeout": settings.dns_timeout, "tries": 2}
-    if settings.nameservers:
-        hosts = [server.rpartition(":")[0] or server for server in settings.nameservers]
-        ports = {int(server.rpartition(":")[2]) for server in settings.nameservers if ":" in server}
-        options["nameservers"] = hosts
-        if ports:
-            options |= {"udp_port": ports.pop()}
-            options["tcp_port"] = options["udp_port"]
-    return aiodns.DNSResolver(**options)

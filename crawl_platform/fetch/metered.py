@@ -1,43 +1,131 @@
-"""A connection that counts what it is sent: an answer may be endless without a byte of body.
+"""A connection that counts and times what it is sent: an answer may be endless without a byte of body.
 
-Interim responses (1xx) and chunk extensions come before or between the bytes that a body cap sees. One host
-that sends them at the speed of the wire takes a whole core until the request's deadline.
+Interim responses (1xx), chunk extensions and trailers come before, between or after the bytes that a body cap
+sees. One host that sends them at the speed of the wire takes a whole core until the request's deadline.
 """
 
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from aiohttp import ClientPayloadError
 from aiohttp.client_proto import ResponseHandler
-from aiohttp.streams import EMPTY_PAYLOAD
+from aiohttp.helpers import set_exception
+from aiohttp.http import HttpResponseParser
+
+from crawl_platform.errors import SiteError
+from crawl_platform.fetch.attempt import Attempt
+from crawl_platform.fetch.outcome import Outcome
+from crawl_platform.fetch.pace import Pace
+from crawl_platform.fetch.parser import AnswerParser
+from crawl_platform.settings import Fetch
 
 HEADS = 16
 """Bytes before the final head is complete, in header caps: as many full heads, interim ones included."""
 OVERHEAD = 8
 """Bytes of a body on the wire per byte of its cap; a chunk of one byte takes six."""
+IDLE = 1.0
+"""Seconds of idleness after which the other end may have closed a kept connection: servers wait 2 s or longer."""
 
 
 class Metered(ResponseHandler):
-    """aiohttp's protocol of one connection, cut off once an answer has used up its allowance (bytes)."""
+    """aiohttp's protocol of one connection, cut off once an answer has used up its time or its bytes."""
 
-    def __init__(self, head: int, body: int, **options: Any) -> None:
+    def __init__(self, settings: Fetch, body: int, **options: Any) -> None:
         super().__init__(**options)
+        self._settings = settings
+        head = HEADS * settings.header_cap
         self._allowances = head, head + body
         self._received = 0
-        self._in_body = False
+        self._last_used = 0.0
+        self.attempt: Attempt | None = None
+        self.tunnel: tuple[str, tuple[str, int]] | None = None
+        """The site's address, and the proxy that this connection goes through."""
+
+    @property
+    def peer(self) -> str:
+        """The address at the other end; empty once the connection is closed."""
+        name = self.transport.get_extra_info("peername") if self.transport is not None else None
+        return name[0] if name else ""
+
+    def begin(self, attempt: Attempt) -> None:
+        """The connection is `attempt`'s from now on."""
+        self.attempt = attempt
+        attempt.kept = self._last_used > 0
+        attempt.stale = attempt.kept and self._loop.time() - self._last_used >= IDLE
 
     def set_response_params(self, **params: Any) -> None:
-        """A request is about to be written."""
-        self._received, self._in_body, self._payload = 0, False, None
+        """A request is about to be written. aiohttp's own deadline between bytes is replaced by `Pace`."""
+        assert self.attempt is not None
+        self._received, self._payload = 0, None
+        params["read_timeout"] = None
+        self._pace = Pace(self._settings, self._loop.time())
         super().set_response_params(**params)
+        make = partial(self._make_parser, params)
+        parser = AnswerParser(self._parser, make, self.attempt, self._settings.header_cap)
+        self._parser = cast(HttpResponseParser, parser)
+
+    def _make_parser(self, params: dict[str, Any]) -> HttpResponseParser:
+        options = {name: params[name] for name in ("timer", "max_line_size", "max_field_size", "max_headers")}
+        return HttpResponseParser(
+            self, self._loop, params["read_bufsize"], payload_exception=ClientPayloadError,
+            response_with_body=not params["skip_payload"], read_until_eof=True, auto_decompress=False, **options,
+        )  # fmt: skip
 
     def data_received(self, data: bytes) -> None:
+        attempt = self.attempt
+        if data and attempt is not None:
+            now = self._loop.time()
+            if attempt.done:  # nobody asked: it would be taken for the answer to the next request
+                self.abort()
+                return
+            if not self._received:
+                attempt.first_byte_at = now
+            self._received += len(data)
+            self._last_used = now
+            self._pace.received(len(data), now)
         super().data_received(data)
-        self._received += len(data)
-        self._in_body = self._in_body or self._payload not in (None, EMPTY_PAYLOAD)
-        if self._received > self._allowances[self._in_body] and self.transport is not None:
-            error = ClientPayloadError(f"{self._received} bytes and no end: more than any answer needs")
-            if not self._in_body:
-                self.set_exception(error)
-            elif self._payload is not None:
-                self._payload.set_exception(error)
-            self.transport.abort()
+        if data and isinstance(self._parser, AnswerParser):
+            self._after(self._parser)
+
+    def _after(self, parser: AnswerParser) -> None:
+        if parser.headed:
+            self._pace.headed()
+        if parser.spoilt:
+            self.force_close()
+        if self._received > self._allowances[parser.headed] and not parser.ended:
+            what = f"{self._received} bytes and no end: more than any answer needs"
+            self.cut(SiteError(Outcome.RESPONSE_FLOOD, what))
+
+    def cut(self, error: SiteError) -> None:
+        """End the answer and the connection now; the request's outcome is `error`'s."""
+        if self.attempt is not None and self.attempt.failure is None:
+            self.attempt.failure = error
+        raised = ClientPayloadError(str(error))
+        payload, transport = self._payload, self.transport
+        self.set_exception(raised)
+        if payload is not None:
+            set_exception(payload, raised)
+        if transport is not None:
+            transport.abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self.attempt is not None:
+            self.attempt.reset = exc is not None
+        super().connection_lost(exc)
+
+    # the clock: one timer for all deadlines, armed at the request's write, moved only when it fires
+
+    def _reschedule_timeout(self) -> None:
+        if self._read_timeout_handle is None and self.attempt is not None:
+            self._arm()
+
+    def _arm(self) -> None:
+        self._read_timeout_handle = self._loop.call_at(self._pace.due(), self._on_read_timeout)
+
+    def _on_read_timeout(self) -> None:
+        error = self._pace.verdict(self._loop.time())
+        if error is None:
+            self._arm()
+        else:
+            self._read_timeout_handle = None
+            self.cut(error)

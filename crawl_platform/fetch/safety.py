@@ -4,12 +4,24 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 from crawl_platform.errors import ConfigurationError
 
-# Prefixes of IPv6 that carry an IPv4 address: NAT64 (RFC 6052, 8215), 6to4 (RFC 3056). Checked by what they carry.
+# Prefixes of IPv6 that carry an IPv4 address, and where it ends (bits from the right): translated (RFC 2765),
+# NAT64 (RFC 6052, 8215), 6to4 (RFC 3056). Checked by what they carry, beside what they are. Teredo (RFC 4380) and
+# the compatible form (RFC 4291 §2.5.5.1) are refused whole.
 _CARRIERS = (
+    (ip_network("::ffff:0:0:0/96"), 0),
     (ip_network("64:ff9b::/96"), 0),
     (ip_network("64:ff9b:1::/48"), 0),
     (ip_network("2002::/16"), 80),
 )
+_NEVER = (
+    IPv6Network("::/96"),  # unspecified, loopback, compatible
+    IPv6Network("2001::/32"),  # Teredo
+    IPv6Network("fec0::/10"),  # site-local: deprecated (RFC 3879), "global" to `ipaddress`
+    IPv6Network("5f00::/16"),  # segment routing (RFC 9602)
+    IPv6Network("3fff::/20"),  # documentation (RFC 9637)
+)
+_ISATAP = (0x00005EFE, 0x02005EFE)
+"""The third and fourth last 16 bits of an address that carries IPv4 in its interface part (RFC 5214 §6.1)."""
 
 
 class AddressGuard:
@@ -31,8 +43,16 @@ class AddressGuard:
             return False
         return self._public(ip)
 
+    def permits_host(self, host: str) -> bool:
+        """Whether a URL's host may be asked for as far as its spelling tells: a literal address, or a name that
+        always means this machine (RFC 6761 §6.3). Other names are judged by their addresses."""
+        try:
+            return self.permits(host.strip("[]"))
+        except ValueError:
+            return not (host == "localhost" or host.endswith(".localhost")) or self.permits("127.0.0.1")
+
     def _public(self, ip: IPv4Address | IPv6Address) -> bool:
-        if isinstance(ip, IPv6Address) and ip.is_site_local:  # deprecated (RFC 3879), "global" to `ipaddress`
+        if isinstance(ip, IPv6Address) and any(ip in network for network in _NEVER):
             return False
         return ip.is_global and not ip.is_multicast and not ip.is_reserved
 
@@ -42,4 +62,6 @@ class AddressGuard:
         for network, shift in _CARRIERS:
             if ip in network:
                 return IPv4Address((int(ip) >> shift) & 0xFFFFFFFF)
+        if (int(ip) >> 32) & 0xFFFFFFFF in _ISATAP:
+            return IPv4Address(int(ip) & 0xFFFFFFFF)
         return None

@@ -18,7 +18,6 @@ from crawl_platform.fleet.telemetry import Telemetry
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.hosts import HostState
 from crawl_platform.settings import Settings
-from crawl_platform.web.url import canonicalize, resolve
 
 
 @dataclass(slots=True)
@@ -49,7 +48,9 @@ class Parts:
         return f"{self.outbox.incarnation[:12]}-{self.outbox.fetches:x}"
 
     def tell(self, state: HostState, event: str, **facts: object) -> None:
-        """An event row of a host, with the epoch that its request belongs to."""
+        """An event row of a host, with the epoch that its request belongs to. A guest is no host of the crawl."""
+        if state.guest:
+            return
         record = state.record
         row = host_row(
             state.host, state.shard, self.clock.now(), event, self.frontier.book.state(state.host), self.origin.cell,
@@ -60,12 +61,5 @@ class Parts:
 
 
 def redirect_target(url: str, response: Response) -> str | None:
-    """Canonical target of a redirect; None if there is none. A bad one becomes the response's outcome."""
-    if response.outcome is not Outcome.REDIRECT:
-        return None
-    target = resolve(response.header("location"), url)
-    canonical = canonicalize(target) if target else None
-    if canonical is None:
-        response.outcome = Outcome.BAD_REDIRECT
-        response.detail = f"Location: {response.header('location')[:200]!r}"
-    return canonical
+    """Canonical target of a redirect; None if there is none."""
+    return response.redirect_to if response.outcome is Outcome.REDIRECT else None

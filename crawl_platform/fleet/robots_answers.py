@@ -1,11 +1,20 @@
-"""What an answer to a robots.txt request means for its origin and its host."""
+"""What an answer to a robots.txt request means for its origin and its host: redirects followed, also across hosts
+and cells, and what is found at their end settled for the origin where they began."""
 
+from crawl_platform.admission.robots import GIVEN_UP
 from crawl_platform.fetch.client import Response
-from crawl_platform.fetch.outcome import BACKS_OFF, Outcome
+from crawl_platform.fetch.outcome import Outcome
+from crawl_platform.fleet.messages import RobotsHop, RobotsReply
 from crawl_platform.fleet.parts import Parts, redirect_target
 from crawl_platform.fleet.rows import fetch_row
-from crawl_platform.frontier.lease import RobotsLease, RobotsResult
-from crawl_platform.web.robots import status_rule
+from crawl_platform.frontier.errands import HopReply
+from crawl_platform.frontier.lease import Hop, RobotsLease, RobotsResult
+from crawl_platform.frontier.robots_life import after_answer
+from crawl_platform.web.robots import status_rule, whole_lines
+from crawl_platform.web.url import host_of
+
+NO_REPLY, BARRED = "no_reply", "barred"
+"""Ends of a chain that no request has: the other host did not answer in time; it must not be asked."""
 
 
 class RobotsAnswers:
@@ -13,32 +22,98 @@ class RobotsAnswers:
         self._p = parts
 
     def take(self, lease: RobotsLease, response: Response) -> None:
+        """A request has ended: for its origin, or as an errand for all that wait for it."""
         p = self._p
-        now = p.clock.now()
-        fetch_id = p.fetch_id()
         target = redirect_target(lease.url, response)
-        series = p.bulk
-        series.open.rows.add(
-            "fetches", fetch_row(fetch_id, "robots", lease, response, p.origin, redirect_to=target)
-        )
-        series.touch()
-        if response.outcome is Outcome.REDIRECT and p.frontier.follow_robots(
-            lease, target, p.settings.fetch.robots_redirects
-        ):
+        row = fetch_row(p.fetch_id(), "robots", lease, response, p.origin, redirect_to=target)
+        p.bulk.open.rows.add("fetches", row)
+        p.bulk.touch()
+        body = response.body if response.outcome is Outcome.OK else b""
+        body = whole_lines(body) if response.truncated else body
+        waiting = lease.errand or (Hop(lease.origin, lease.url, lease.hops, 0.0),)
+        for hop in waiting:
+            reply = HopReply(
+                hop.origin, hop.url, hop.hops, str(response.outcome), response.status, target or "", body
+            )
+            if p.frontier.book.shard(host_of(hop.origin)) not in p.frontier.shards:
+                self._send(host_of(hop.origin), RobotsReply.of(reply))
+            elif hop.hops == 0 or p.frontier.errands.end(reply):
+                self._advance(reply)
+
+    def catch_up(self) -> None:
+        """Replies that came from other cells, and chains that wait no longer."""
+        errands = self._p.frontier.errands
+        while errands.replies:
+            reply = errands.replies.pop()
+            if errands.end(reply):
+                self._advance(reply)
+        while errands.lost:
+            hop = errands.lost.pop()
+            self._settle(HopReply(hop.origin, hop.url, hop.hops, NO_REPLY), "disallow_all")
+
+    def _advance(self, reply: HopReply) -> None:
+        """One hop of a chain of ours is over: the next one, or its end."""
+        p = self._p
+        if reply.outcome == Outcome.REDIRECT:
+            now, limit = p.clock.now(), p.settings.fetch.robots_redirects
+            led = p.frontier.follow_robots(reply.origin, reply.hops, reply.target or None, limit, now)
+            if led == "elsewhere":
+                hop = p.frontier.errands.chains[reply.origin]
+                self._send(host_of(hop.url), RobotsHop(hop.origin, hop.url, hop.hops, hop.until))
+            if led in ("followed", "elsewhere"):
+                return
+            if led == "barred":
+                self._settle(HopReply(reply.origin, reply.target, reply.hops, BARRED), "disallow_all")
+                return
+        self._settle(reply, _rule(reply))
+
+    def _settle(self, reply: HopReply, rule: str) -> None:
+        """The chain of an origin has ended: what holds for it from now on, in force at once and written down with
+        the epoch."""
+        p = self._p
+        now, home = p.clock.now(), host_of(reply.origin)
+        settings = p.frontier.rules.of(home).politeness
+        before = p.frontier.robots_record(reply.origin)
+        limited = reply.outcome == Outcome.RATE_LIMITED
+        body = reply.body if rule == "rules" else b""
+        known = after_answer(before, rule, body, now, settings, limited=limited)
+        delay = p.frontier.robots.store(reply.origin, known.rule, known.body, known.expires_at)
+        lease = RobotsLease(reply.origin, home, p.frontier.book.shard(home), reply.url, reply.hops)
+        result = RobotsResult(
+            lease, now, known.rule, known.body, known.expires_at,
+            known.fetched_at, known.unreachable_since, known.failures,
+        )  # fmt: skip
+        p.bulk.open.robots.append((result, delay))
+        p.bulk.touch()
+        self._tell(home, known.rule, before is not None and before.rule == GIVEN_UP, delay, reply)
+
+    def _tell(self, home: str, rule: str, given_up_before: bool, crawl_delay: float, reply: HopReply) -> None:
+        """The host hears of it: its clock, its place in the agenda, its row of `hosts`."""
+        p = self._p
+        state = p.frontier.hosts.get(home)
+        if state is None:
             return
-        complete = response.outcome not in (Outcome.REDIRECT, Outcome.BAD_REDIRECT)
-        rule = status_rule(response.status) if complete else "allow_all"
-        if rule == "rules" and response.outcome is not Outcome.OK:
-            rule = "disallow_all"
-        unwell = rule == "disallow_all" or response.outcome in BACKS_OFF
-        life = p.settings.politeness.robots_retry if unwell else p.settings.politeness.robots_ttl
-        body = response.body if rule == "rules" else b""
-        crawl_delay = p.frontier.robots.store(lease.origin, rule, body, now + life)
-        result = RobotsResult(lease, now, rule, body, now + life)
-        series.open.robots.append((result, crawl_delay))
-        state = p.frontier.hosts.get(lease.host)
-        if state is not None:
-            state.record.crawl_delay = crawl_delay
-            delay = max(crawl_delay, p.settings.politeness.host_delay)
-            p.tell(state, "robots", robots_status=rule, delay=delay, detail=str(response.outcome))
-            p.gates.hold_host(lease.host, p.clock.boottime() + crawl_delay)
+        state.record.crawl_delay = crawl_delay
+        detail = (
+            reply.outcome if reply.hops == 0 else f"{reply.outcome} after {reply.hops} redirects: {reply.url}"
+        )
+        event = "robots_given_up" if rule == GIVEN_UP and not given_up_before else "robots"
+        p.tell(
+            state, event, robots_status=rule, delay=p.frontier.delay(state.record, home), detail=detail[:500]
+        )
+        p.gates.hold_host(home, p.clock.boottime() + crawl_delay)
+        p.frontier.reschedule(home, p.clock.now(), p.clock.boottime())
+
+    def _send(self, host: str, letter: RobotsHop | RobotsReply) -> None:
+        """To the cell that `host` belongs to, with the next small epoch: within a second."""
+        p = self._p
+        p.fast.open.letters.append((p.frontier.book.shard(host), letter))
+        p.fast.touch()
+
+
+def _rule(reply: HopReply) -> str:
+    """What the last answer of a chain says (RFC 9309 §2.3.1): a redirect that leads nowhere is an answer."""
+    if reply.outcome in (Outcome.REDIRECT, Outcome.BAD_REDIRECT):
+        return "allow_all"
+    rule = status_rule(reply.status)
+    return "disallow_all" if rule == "rules" and reply.outcome != Outcome.OK else rule

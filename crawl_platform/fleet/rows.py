@@ -48,12 +48,20 @@ def fetch_row(
         "body_bytes": len(response.body),
         "truncated": response.truncated,
         "address": response.address or None,
+        "dns_ms": _milliseconds(response.dns),
+        "connect_ms": _milliseconds(response.connect),
+        "first_byte_ms": _milliseconds(response.first_byte),
+        "oddities": ",".join(sorted(response.oddities)) or None,
         **price_facts(response),
         "cell": origin.cell,
         "incarnation": origin.incarnation,
         "date": started.date(),
         **facts,
     }
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000
 
 
 def price_facts(response: Response) -> Row:

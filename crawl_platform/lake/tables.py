@@ -111,6 +111,10 @@ FETCHES = Table(
             "What became of a price: declined, other_currency, over_max_price, over_budget, agreed (the page is asked"
             " for again with the price), charged; else the site's crawler-error, or an x402 offer in words.",
         ),
+        _c("dns_ms", F32, "Resolving the name (ms); null where the answer was at hand."),
+        _c("connect_ms", F32, "TCP and TLS (ms); null on a kept connection."),
+        _c("first_byte_ms", F32, "From request write to the first byte of the answer (ms)."),
+        _c("oddities", S, "What is wrong with an answer that is kept all the same: names, comma separated."),
         _c("cell", S, "Cell that fetched it.", True),
         _c("incarnation", S, "UUID of the cell's durable state.", True),
         _c("manifest", I64, "Number of the manifest that brought this row.", True),

@@ -19,13 +19,15 @@ LOOK_BACK = timedelta(days=1)
 
 SUCCESSES = "('ok', 'not_modified')"
 RETRIED = (
-    "('rate_limited', 'unavailable', 'server_error', 'no_such_host', 'dns_failure', 'connect_refused', "
-    "'connect_timeout', 'tls_failure', 'read_timeout', 'connection_lost', 'bad_http', 'bad_encoding', "
-    "'internal_error')"
+    "('rate_limited', 'unavailable', 'server_error', 'no_such_host', 'dns_failure', 'dns_timeout', "
+    "'connect_refused', 'connect_timeout', 'tls_failure', 'tls_timeout', 'first_byte_timeout', 'read_timeout', "
+    "'too_slow', 'connection_lost', 'connection_stale', 'bad_http', 'headers_too_large', 'response_flood', "
+    "'bad_encoding', 'internal_error')"
 )
 """Outcomes that say nothing of the page itself: it is tried again."""
 UNSENT = (
-    "('no_such_host', 'dns_failure', 'unsafe_address', 'connect_refused', 'connect_timeout', 'tls_failure')"
+    "('bad_url', 'no_such_host', 'dns_failure', 'dns_timeout', 'unsafe_address', 'connect_refused', "
+    "'connect_timeout', 'tls_failure', 'tls_timeout')"
 )
 """Outcomes of fetches that never became a request."""
 

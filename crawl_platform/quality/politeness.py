@@ -55,7 +55,7 @@ LEFT JOIN (
     AND r.started_at <= f.started_at
     AND epoch(f.started_at - r.started_at) <= $robots_ttl + 300
 WHERE f.kind = 'page' AND r.origin IS NULL AND f.started_at < $now - INTERVAL 1 MINUTE
-    AND f.outcome NOT IN ('no_such_host', 'dns_failure')
+    AND f.outcome NOT IN ('no_such_host', 'dns_failure', 'dns_timeout')
 """
 """Page requests without a robots.txt of their origin read within its life before them (and some minutes for a
 claimed page to get its turn). The last minute is not judged: an urgent page may be committed ahead of it."""

@@ -3,7 +3,16 @@
 from crawl_platform.fetch.client import HttpClient, Response
 from crawl_platform.settings import Fetch
 
-SETTINGS = Fetch(connect_timeout=0.3, read_timeout=0.3, total_timeout=0.6, header_cap=8_192)
+SETTINGS = Fetch(
+    connect_timeout=0.3,
+    tls_timeout=0.6,
+    first_byte_timeout=0.3,
+    head_timeout=0.5,
+    read_timeout=0.3,
+    total_timeout=0.6,
+    header_cap=8_192,
+    allow_networks=("127.0.0.0/8",),
+)
 CAP = 10_000
 
 

@@ -3,11 +3,15 @@
 import asyncio
 import gzip
 from asyncio import selector_events
+from typing import Any
 
 import pytest
+from aiohttp import TCPConnector
+from aiohttp.connector import Connection
 
 from crawl_platform.errors import PlatformError
 from crawl_platform.fetch.client import HttpClient
+from crawl_platform.fetch.connections import Connections
 from crawl_platform.fetch.outcome import Outcome
 from tests.fetch.asking import CAP, Writes, get
 from tests.fetch.servers import Reader, Writer, answers, reply, serving
@@ -148,13 +152,12 @@ async def test_ablation_without_the_write_count_the_client_would_ask_again(
         else:
             writer.transport.abort()
 
-    class Uncounted:
-        def __init__(self, on_write: object) -> None:
-            self.on_write = on_write
+    async def unguarded(self: Connections, req: Any, *args: Any, **options: Any) -> Connection:
+        connection = await TCPConnector.connect(self, req, *args, **options)
+        connection.protocol.begin(self.pinned.attempts[req.url.raw_host])  # type: ignore[union-attr]
+        return connection
 
-        writes = property(lambda self: 0, lambda self, value: None)
-
-    monkeypatch.setattr("crawl_platform.fetch.client._Wire", Uncounted)
+    monkeypatch.setattr(Connections, "connect", unguarded)
     async with serving(once_then_resets) as server:
         await get(client, server.url())
         await get(client, server.url())

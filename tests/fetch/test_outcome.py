@@ -38,5 +38,14 @@ def test_a_host_that_is_overloaded_or_out_of_reach_is_left_alone_and_a_missing_p
 def test_only_what_may_heal_is_tried_again() -> None:
     gone = {outcome for outcome, what in DISPOSITIONS.items() if what == "gone"}
 
-    assert gone == {"not_found", "gone", "unauthorized", "payment_required", "client_error", "bad_redirect"}
+    assert gone == {
+        "not_found",
+        "gone",
+        "unauthorized",
+        "payment_required",
+        "client_error",
+        "bad_redirect",
+        "unsafe_redirect",
+        "bad_url",
+    }
     assert all(DISPOSITIONS[outcome] == "retry" for outcome in BACKS_OFF)

@@ -2,17 +2,15 @@
 
 import asyncio
 import base64
-import hashlib
 import json
 import multiprocessing
-import re
 import stat
 import time
 from pathlib import Path
 
 import pytest
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -34,13 +32,10 @@ from crawl_platform.fetch.signing import (
 from crawl_platform.settings import Fetch, Settings, Signing
 from tests.fetch.asking import Writes
 from tests.fetch.servers import answers, reply, serving
+from tests.fetch.verifying import Site, fields_of, octets
 
 AGENT = "https://crawler.example.org"
 SIGNING = Signing(enabled=True, agent=AGENT)
-
-
-def octets(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 RFC_9421_KEY = SigningKey(
@@ -136,47 +131,14 @@ def test_the_authority_is_what_the_host_header_says(url: str, name: str) -> None
 # a server that checks
 
 
-class Site:
-    """The other side: parses the headers by its own rules and believes only the published key set."""
-
-    def __init__(self, directory: str) -> None:
-        self.keys = {}
-        for jwk in json.loads(directory)["keys"]:
-            assert (jwk["kty"], jwk["crv"]) == ("OKP", "Ed25519")
-            assert "d" not in jwk
-            public = '{"crv":"Ed25519","kty":"OKP","x":"' + jwk["x"] + '"}'
-            assert jwk["kid"] == base64url(hashlib.sha256(public.encode()).digest())
-            self.keys[jwk["kid"]] = Ed25519PublicKey.from_public_bytes(octets(jwk["x"]))
-
-    def check(self, head: bytes, now: float) -> dict[str, str]:
-        """The signature's parameters; raises if any part of the request is not as it was signed."""
-        lines = head.decode("latin-1").split("\r\n")[1:]
-        fields = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines if line)}
-        label, _, params = fields["signature-input"].partition("=")
-        covered = re.findall(r'"([^"]+)"(?:;key="([^"]+)")?', params[1 : params.index(")")])
-        found = dict(re.findall(r';([a-z]+)="?([^;"]+)"?', params[params.index(")") :]))
-        said = []
-        for name, key in covered:
-            value = fields["host"].lower() if name == "@authority" else fields[name]
-            if key:
-                value = dict(part.strip().split("=", 1) for part in value.split(","))[key]
-            said.append(f'"{name}"{f";key={json.dumps(key)}" if key else ""}: {value}')
-        said.append(f'"@signature-params": {params}')
-        signature = dict(part.strip().split("=", 1) for part in fields["signature"].split(","))[label]
-        self.keys[found["keyid"]].verify(base64.b64decode(signature.strip(":")), "\n".join(said).encode())
-        assert ("@authority", "") in covered
-        assert ("signature-agent", label) in covered
-        assert found["tag"] == "web-bot-auth"
-        assert int(found["created"]) <= now < int(found["expires"])
-        return found
-
-
 def sent(signer: Signer, *paths: str, also: dict[str, str] | None = None) -> list[bytes]:
     """Heads of the requests that a server was sent for `paths`."""
 
     async def ask() -> list[bytes]:
         async with serving(answers(reply(body=b"hello"))) as server:
-            client = HttpClient(Fetch(), "tester/1 (+me@example.org)", ManualClock())
+            client = HttpClient(
+                Fetch(allow_networks=("127.0.0.0/8",)), "tester/1 (+me@example.org)", ManualClock()
+            )
             for path in paths:
                 url = server.url(path)
                 headers = {**(also or {}), **signer.headers(url, also)}
@@ -195,15 +157,15 @@ def test_a_server_can_tell_us_from_others(tmp_path: Path) -> None:
     heads = sent(Signer(key, SIGNING, clock), "/", "/other?page=2")
 
     for head in heads:
-        assert site.check(head, clock.now())["keyid"] == key.thumbprint
+        assert site.check(fields_of(head), clock.now())["keyid"] == key.thumbprint
         assert b'Signature-Agent: sig1="https://crawler.example.org"' in head
     with pytest.raises(InvalidSignature):
-        site.check(heads[0].replace(b"Host: site.test", b"Host: evil.test"), clock.now())
+        site.check(fields_of(heads[0].replace(b"Host: site.test", b"Host: evil.test")), clock.now())
     with pytest.raises(InvalidSignature):
-        site.check(heads[0].replace(b"crawler.example.org", b"crawler.example.net"), clock.now())
+        site.check(fields_of(heads[0].replace(b"crawler.example.org", b"crawler.example.net")), clock.now())
     impostor = Signer(SigningKey(Ed25519PrivateKey.generate()), SIGNING, clock)
     with pytest.raises(KeyError):
-        site.check(sent(impostor, "/")[0], clock.now())
+        site.check(fields_of(sent(impostor, "/")[0]), clock.now())
 
 
 def test_a_price_is_covered_and_signed_once(tmp_path: Path) -> None:
@@ -214,10 +176,10 @@ def test_a_price_is_covered_and_signed_once(tmp_path: Path) -> None:
 
     heads = sent(signer, "/", "/", also={"crawler-exact-price": "USD 0.01"})
 
-    nonces = {site.check(head, clock.now())["nonce"] for head in heads}
+    nonces = {site.check(fields_of(head), clock.now())["nonce"] for head in heads}
     assert len(nonces) == 2
     with pytest.raises(InvalidSignature):
-        site.check(heads[0].replace(b"USD 0.01", b"USD 9.99"), clock.now())
+        site.check(fields_of(heads[0].replace(b"USD 0.01", b"USD 9.99")), clock.now())
 
 
 # life of a signature and of a key

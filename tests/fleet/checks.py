@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pyarrow.parquet as pq
 
-from crawl_platform.fetch.outcome import Outcome
+from crawl_platform.fetch.outcome import UNSENT, Outcome
 from crawl_platform.lake.delta import STAGED
 from crawl_platform.lake.lake import Lake
 from crawl_platform.simulation.log import Entry
@@ -15,17 +15,7 @@ from crawl_platform.simulation.verdict import overlaps, short_gaps
 from tests.fleet.harness import DELAY, Fleet, Row
 from tests.fleet.sites import Site, page_of
 
-UNSENT = frozenset(
-    {
-        Outcome.NO_SUCH_HOST,
-        Outcome.DNS_FAILURE,
-        Outcome.UNSAFE_ADDRESS,
-        Outcome.CONNECT_REFUSED,
-        Outcome.CONNECT_TIMEOUT,
-        Outcome.TLS_FAILURE,
-    }
-)
-"""Outcomes of fetches that never became a request."""
+LOST = (Outcome.CONNECTION_LOST, Outcome.CONNECTION_STALE)
 
 
 def assert_polite(log: list[Entry], delay: float = DELAY) -> None:
@@ -57,7 +47,7 @@ def assert_each_row_has_its_request(log: list[Entry], fetches: list[Row]) -> Non
     answered = (row for row in fetches if row["status"] is not None)
     assert recorded(answered) - asked(log) == Counter(), "in the lake, but never asked for"
     unseen = recorded(fetches) - asked(log)
-    lost = recorded(row for row in fetches if row["outcome"] == Outcome.CONNECTION_LOST)
+    lost = recorded(row for row in fetches if row["outcome"] in LOST)
     assert unseen - lost == Counter(), "in the lake as sent, but never seen"
 
 

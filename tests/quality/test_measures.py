@@ -4,10 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from crawl_platform.fetch.outcome import DISPOSITIONS, Outcome
+from crawl_platform.fetch.outcome import DISPOSITIONS, UNSENT, Outcome
 from crawl_platform.quality import measure as declared
 from crawl_platform.quality.catalog import MEASURES
-from tests.fleet.checks import UNSENT
 from tests.quality.conftest import NOW
 
 DIMENSIONS = {"usefulness", "completeness", "freshness", "timeliness", "cost", "politeness"}

@@ -14,14 +14,18 @@ select
     case
         when outcome in ('ok', 'not_modified') then 'success'
         when outcome = 'redirect' then 'redirect'
-        when outcome in ('not_found', 'gone', 'unauthorized', 'payment_required', 'client_error', 'bad_redirect')
-            then 'client'
+        when outcome in (
+            'not_found', 'gone', 'unauthorized', 'payment_required', 'client_error', 'bad_redirect', 'unsafe_redirect',
+            'bad_url'
+        ) then 'client'
         when outcome in ('rate_limited', 'unavailable') then 'pushback'
         when outcome = 'server_error' then 'server'
-        when outcome in ('no_such_host', 'dns_failure', 'unsafe_address') then 'dns'
-        when outcome in ('connect_refused', 'connect_timeout', 'tls_failure', 'read_timeout', 'connection_lost')
-            then 'connection'
-        when outcome in ('bad_http', 'bad_encoding') then 'malformed'
+        when outcome in ('no_such_host', 'dns_failure', 'dns_timeout', 'unsafe_address') then 'dns'
+        when outcome in (
+            'connect_refused', 'connect_timeout', 'tls_failure', 'tls_timeout', 'first_byte_timeout', 'read_timeout',
+            'too_slow', 'connection_lost', 'connection_stale'
+        ) then 'connection'
+        when outcome in ('bad_http', 'headers_too_large', 'response_flood', 'bad_encoding') then 'malformed'
         when outcome = 'internal_error' then 'internal'
     end as outcome_class,
     coalesce(changed, false) as changed,
