@@ -62,7 +62,9 @@ TRANSITIONS: dict[Event, Transition] = {
 }
 
 _OVERLOADED = frozenset({Outcome.RATE_LIMITED, Outcome.UNAVAILABLE})
-_UNREACHED = frozenset({Outcome.NO_SUCH_HOST, Outcome.DNS_FAILURE})
+_UNREACHED = frozenset({Outcome.NO_SUCH_HOST, Outcome.DNS_FAILURE, Outcome.DNS_TIMEOUT})
+_OURS = frozenset({Outcome.INTERNAL_ERROR, Outcome.CONNECTION_STALE})
+"""Our bug, and our kept connection that the server was free to close: neither says how it is."""
 
 LATELY, RISES, FALLS = 0.3, 0.005, 0.2
 """Weights of the last answer: in what answers take lately (about the last 3), and in what is usual for the host.
@@ -99,7 +101,7 @@ def event_of(outcome: Outcome, sent: bool) -> Event | None:
         return Event.UNREACHED
     if outcome in BACKS_OFF:
         return Event.BROKEN
-    if outcome is Outcome.INTERNAL_ERROR or not sent:
+    if outcome in _OURS or not sent:
         return None
     return Event.FAILING if DISPOSITIONS[outcome] == "retry" else Event.HEALTHY
 

@@ -88,6 +88,10 @@ class Gates:
     def address_busy(self, address: str) -> bool:
         return self._address(address).busy
 
+    def host_clock(self, host: str) -> float:
+        """Boottime at which the host's delay runs out, whether or not a request is in flight."""
+        return self._host(host).ready_at
+
     def take_over_address(self, address: str, now: float) -> None:
         """Another process has used the address until now: it counts as fetched at this moment."""
         gate = self._address(address)
@@ -154,13 +158,14 @@ class Gates:
         gate.busy, gate.ready_at = False, max(gate.ready_at, now + self.floor(host, delay))
         if address is None:
             return None
-        return self._free_address(address, now + max(address_delay, self.paces.delay(address)))
+        return self.free_at(address, now + max(address_delay, self.paces.delay(address)))
 
     def release_address(self, address: str) -> str | None:
         """Give the address back without a request having been sent. Returns the next host in line."""
-        return self._free_address(address, self._address(address).ready_at)
+        return self.free_at(address, self._address(address).ready_at)
 
-    def _free_address(self, address: str, ready_at: float) -> str | None:
+    def free_at(self, address: str, ready_at: float) -> str | None:
+        """Give the address back until `ready_at` (boottime) at least. Returns the next host in line."""
         gate = self._address(address)
         gate.busy, gate.ready_at = False, max(gate.ready_at, ready_at)
         gate.called = next(iter(gate.waiting), "")

@@ -13,9 +13,11 @@ from collections.abc import Coroutine
 from typing import Any
 
 from crawl_platform.admission.hosts import HostBook
+from crawl_platform.admission.identities import Identities, pool_of
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache
 from crawl_platform.admission.rules import HostRules
+from crawl_platform.admission.service import Admission
 from crawl_platform.clock import Clock
 from crawl_platform.commit.faults import Faults
 from crawl_platform.commit.manifest import BULK, FAST, Manifest
@@ -73,15 +75,20 @@ class Cell:
         self._clock = clock
         self._exchange = exchange
         self._outbox = outbox
-        gates = Gates(settings.politeness, clock.boottime())
+        rules = HostRules(settings)
+        gates = Gates(settings.politeness, clock.boottime(), rules)
+        robots = RobotsCache(settings.identity.agent, settings.politeness, rules=rules)
+        book = HostBook(n_shards)
+        identities = Identities(pool_of(settings), settings.identity_health, _identity_news)
         self.frontier = Frontier(
             kv,
             shards=shards,
-            book=HostBook(n_shards),
+            book=book,
             gates=gates,
-            robots=RobotsCache(settings.identity.agent, settings.politeness),
-            rules=HostRules(settings),
+            robots=robots,
+            rules=rules,
             refresh=settings.refresh,
+            admission=Admission(book, robots, gates, identities),
         )
         self._inbox = Inbox(kv, self.frontier, name, outbox.incarnation)
         self._bulk, self._fast = (self._series(series, faults) for series in (BULK, FAST))
@@ -232,6 +239,7 @@ class Cell:
             await self._sleep_until_ready()
 
     def _claim_all(self) -> None:
+        self._worker.catch_up()
         if self._on_hold or self._directives.paused or self._held_back():
             return
         while len(self._workers) < self._settings.fetch.slots:
@@ -273,7 +281,8 @@ class Cell:
     def _start(self, lease: Lease | RobotsLease) -> None:
         task = asyncio.create_task(self._worker.run(lease))
         self._workers.add(task)
-        if self.frontier.hosts[lease.host].unproven:
+        state = self.frontier.state(lease.host)
+        if state is not None and state.unproven:
             self._unproven.add(task)
         self._telemetry.in_flight = len(self._workers)
         task.add_done_callback(self._landed)
@@ -417,3 +426,7 @@ class Cell:
 
     def _shard_rows(self, shard: int, snapshot_id: str, at: float) -> list[Row]:
         return list(snapshot_rows(self.frontier, shard, snapshot_id, at))
+
+
+def _identity_news(name: str, event: str) -> None:
+    log.warning("identity %s: %s", name, event)

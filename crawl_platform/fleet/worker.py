@@ -1,29 +1,30 @@
 """One lease, from claim to result: resolve → admit → fetch → digest → result and rows.
 
-The only place where a request leaves the house. Its host was reserved by the claim; the address is
-reserved here, and both clocks are looked at once more in the same loop step as the write.
+The only place where a request leaves the house. Its host was reserved by the claim; the address is reserved when it
+is admitted, and both clocks are looked at once more in the same loop step as the write.
 """
 
 import logging
 
+from crawl_platform.admission.address_pace import clock_of
 from crawl_platform.admission.hosts import EXCLUDED, HostExcludedError
-from crawl_platform.admission.politeness import next_backoff, retry_after
+from crawl_platform.admission.identities import PROBE_AGAIN
+from crawl_platform.admission.service import Decision, Reason
 from crawl_platform.errors import OwnershipLostError, SiteError
 from crawl_platform.fetch.client import Response
-from crawl_platform.fetch.outcome import BACKS_OFF, Outcome
+from crawl_platform.fetch.outcome import UNREACHED, Outcome
+from crawl_platform.fleet.pacing import Pacing
 from crawl_platform.fleet.page_answers import PageAnswers
 from crawl_platform.fleet.parts import Parts
 from crawl_platform.fleet.robots_answers import RobotsAnswers
 from crawl_platform.fleet.spending import Offer
-from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Lease, RobotsLease
-from crawl_platform.frontier.records import encode, host_key
 
 log = logging.getLogger(__name__)
 ANOTHER_CELLS = 0.3
 """Seconds until a host whose address another cell uses is looked at again."""
-SLOW = 5.0
-"""Seconds of a request after which its host counts as unproven: it holds slots that others could use."""
+AGAIN = 0.05
+"""Seconds until a host whose request was turned away at the last moment is looked at again, at least."""
 
 
 class Worker:
@@ -31,6 +32,11 @@ class Worker:
         self._p = parts
         self._robots = RobotsAnswers(parts)
         self._pages = PageAnswers(parts)
+        self._pacing = Pacing(parts)
+
+    def catch_up(self) -> None:
+        """Work that no lease brings: replies of other cells' hosts about robots.txt."""
+        self._robots.catch_up()
 
     async def run(self, lease: Lease | RobotsLease) -> None:
         """Carry out one lease; the host goes back to the agenda in every case."""
@@ -61,33 +67,68 @@ class Worker:
     async def _fetch(self, lease: Lease | RobotsLease) -> Response | None:
         """The response, or None if the address is busy and the lease was handed back."""
         p = self._p
+        begun, known = p.clock.boottime(), p.dns.pinned(lease.host) is not None
         try:
             address = await p.dns.address(lease.host)
         except SiteError as error:
             response = Response(Outcome(error.outcome), error.detail, started_at=p.clock.now())
-            self._ended(lease, None, response)
+            response.dns = p.clock.boottime() - begun
+            self._pacing.ended(lease, None, response)
             return response
-        p.frontier.addresses[lease.host] = address
-        if not p.addresses.holds(address) and not await p.addresses.ask(address):
+        resolving = None if known else p.clock.boottime() - begun
+        paced = p.frontier.addresses[lease.host] = clock_of(address)
+        if not p.addresses.holds(paced) and not await p.addresses.ask(paced):
             self._give_back(lease)
             p.frontier.agenda.put(lease.host, p.clock.boottime() + ANOTHER_CELLS)
             return None
-        if not p.gates.take_address(address, p.clock.boottime()):
-            self._give_back(lease)
-            p.frontier.await_address(address, lease.host, p.clock.boottime())
+        robots = isinstance(lease, RobotsLease)
+        decision = p.frontier.admission.admit(
+            lease.url, lease.host, paced, p.clock.now(), p.clock.boottime(), robots=robots
+        )
+        if not decision.admitted:
+            self._turned_away(lease, decision)
             return None
-        response = await self._request(lease, address)
-        self._ended(lease, address, response)
+        response = await self._request(lease, address, decision)
+        response.dns = resolving
+        if response.outcome in UNREACHED and not response.proxy_failed:
+            p.dns.failed(lease.host, address)
+        if response.proxy_failed:
+            self._proxy_failed(lease, decision, response)
+            return None
+        self._pacing.ended(lease, decision, response)
         return response
 
-    async def _request(self, lease: Lease | RobotsLease, address: str) -> Response:
+    def _turned_away(self, lease: Lease | RobotsLease, decision: Decision) -> None:
+        """Not now: the host comes back when what it lacks may be there."""
         p = self._p
+        boot = p.clock.boottime()
+        self._give_back(lease)
+        if decision.gates:
+            p.frontier.await_address(decision.gates[0], lease.host, boot)
+        elif decision.reason is not Reason.NOT_SEED:
+            soon = boot if decision.retry_at == float("inf") else decision.retry_at
+            p.frontier.agenda.put(lease.host, max(soon, boot + AGAIN))
+
+    def _proxy_failed(self, lease: Lease | RobotsLease, decision: Decision, response: Response) -> None:
+        """Nothing has reached the site, so the URL has not been tried. That the proxy failed counts against the
+        identity that goes through it."""
+        p = self._p
+        boot = p.clock.boottime()
+        log.warning("identity %s: %s", response.identity, response.detail)
+        self._pacing.next_in_line(p.frontier.admission.proxy_failed(decision, lease.host, boot))
+        self._give_back(lease)
+        p.frontier.agenda.put(lease.host, boot + PROBE_AGAIN)
+
+    async def _request(self, lease: Lease | RobotsLease, address: str, decision: Decision) -> Response:
+        p = self._p
+        assert decision.choice is not None
+        persona = decision.choice.persona
 
         def on_write() -> None:
             p.fence()
             if p.frontier.book.state(lease.host) == EXCLUDED:
                 raise HostExcludedError(f"{lease.host} was excluded while its request waited")
-            p.gates.check_write(lease.host, address, p.clock.boottime())
+            p.gates.check_write(lease.host, decision.gates[0], p.clock.boottime())
 
         robots = isinstance(lease, RobotsLease)
         offer = None if robots else await p.spending.offer(lease.host)
@@ -97,14 +138,17 @@ class Worker:
                 lease.host,
                 address,
                 on_write=on_write,
-                headers=self._headers(lease, offer),
+                headers=self._headers(lease, offer) | {"User-Agent": persona.user_agent},
+                proxy=persona.proxy,
                 cap=p.settings.politeness.robots_bytes if robots else p.settings.fetch.body_cap,
             )
         except (OwnershipLostError, HostExcludedError):
-            self._next_in_line(p.gates.release_address(address))
+            self._pacing.next_in_line(p.frontier.admission.returned(decision))
             if offer is not None:
                 await p.spending.settle(offer, None, sent=False)
             raise
+        response.identity, response.admission = persona.name, decision.choice.how
+        response.propensity = decision.choice.propensity
         if offer is not None:
             answered = response.headers if response.status is not None else None
             await p.spending.settle(offer, answered, sent=response.sent)
@@ -122,47 +166,7 @@ class Worker:
         p = self._p
         p.gates.release_host(lease.host)
         p.frontier.hand_back(lease)
-        p.frontier.hosts[lease.host].in_flight = False
-
-    def _ended(self, lease: Lease | RobotsLease, address: str | None, response: Response) -> None:
-        """The request is over: start both delays, back off if the host is unwell."""
-        p = self._p
-        boot, now = p.clock.boottime(), p.clock.now()
-        state = p.frontier.hosts.get(lease.host)
-        delay = state.record.crawl_delay if state is not None else 0.0
-        self._next_in_line(p.gates.end(lease.host, address, boot, delay))
-        p.telemetry.fetched(response)
-        if state is None:
-            return
-        record = state.record
-        state.unproven = response.outcome in BACKS_OFF or response.duration > SLOW
-        if self._origins_own_trouble(lease, response):
-            return
-        if response.outcome in BACKS_OFF:
-            asked = retry_after(response.header("retry-after"), now)
-            news = not record.backoff
-            record.backoff, wait = next_backoff(record.backoff, asked, p.settings.politeness)
-            record.not_before = now + wait
-            p.gates.hold_host(lease.host, boot + wait)
-            if news:
-                p.tell(state, "backoff", detail=str(response.outcome), delay=wait)
-            batch = Batch()
-            batch.put(host_key(state.shard, lease.host), encode(record))
-            p.frontier.kv.write(batch)
-        elif record.backoff:
-            record.backoff = (
-                record.backoff / 2 if record.backoff > p.settings.politeness.backoff_first else 0.0
-            )
-
-    def _origins_own_trouble(self, lease: Lease | RobotsLease, response: Response) -> bool:
-        """Nobody listens at this origin, but the host answers at another: a wrong port is no reason to
-        leave the whole host alone."""
-        nobody = response.outcome in (Outcome.CONNECT_REFUSED, Outcome.CONNECT_TIMEOUT, Outcome.TLS_FAILURE)
-        return nobody and isinstance(lease, RobotsLease) and self._p.frontier.robots.reachable(lease.host)
-
-    def _next_in_line(self, host: str | None) -> None:
-        if host is not None:
-            self._p.frontier.reschedule(host, self._p.clock.now(), self._p.clock.boottime())
+        p.frontier.free(lease.host)
 
 
 def _conditional(lease: Lease) -> dict[str, str]:

@@ -11,9 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from crawl_platform.admission.hosts import EXCLUDED, SEED, HostBook
+from crawl_platform.admission.identities import Identities, Persona
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache
 from crawl_platform.admission.rules import HostRules
+from crawl_platform.admission.service import Admission
 from crawl_platform.clock import ManualClock, as_datetime
 from crawl_platform.commit.manifest import BULK, Manifest
 from crawl_platform.commit.staging import Row, stage
@@ -26,7 +28,7 @@ from crawl_platform.frontier.records import UrlRecord, decode, url_key
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import DATE, SCHEMA_VERSION, TABLES, TIME
 from crawl_platform.settings import Frontier as FrontierSettings
-from crawl_platform.settings import HostRule, Politeness, Refresh, Settings
+from crawl_platform.settings import HostRule, IdentityHealth, Politeness, Refresh, Settings
 from crawl_platform.web.url import origin_of
 
 AGENT = "tester"
@@ -53,8 +55,8 @@ class FrontierRig:
         self.n_shards = n_shards
         self.shards = shards if shards is not None else frozenset(range(n_shards))
         frontier = settings or FrontierSettings(bloom_capacity=10_000)
-        self.settings = Settings(home="", frontier=frontier, hosts=host_rules)
         self.politeness = politeness or Politeness()
+        self.settings = Settings(home="", frontier=frontier, politeness=self.politeness, hosts=host_rules)
         self.refresh = refresh or Refresh()
         self.directives: dict[str, str] = dict.fromkeys(seeds, SEED)
         self.open_robots = open_robots
@@ -62,6 +64,8 @@ class FrontierRig:
         self.book: HostBook
         self.gates: Gates
         self.robots: RobotsCache
+        self.admission: Admission
+        self.pool = (Persona("tester", AGENT, f"{AGENT}/1"),)
         self.frontier: Frontier
         self.restart()
 
@@ -74,6 +78,8 @@ class FrontierRig:
             self.book.set(name, state)
         self.gates = Gates(self.politeness, self.clock.boottime())
         self.robots = RobotsCache(AGENT, self.politeness)
+        identities = Identities(self.pool, IdentityHealth())
+        self.admission = Admission(self.book, self.robots, self.gates, identities)
         self.frontier = Frontier(
             self.kv,
             shards=self.shards,
@@ -82,6 +88,7 @@ class FrontierRig:
             robots=self.robots,
             rules=HostRules(self.settings),
             refresh=self.refresh,
+            admission=self.admission,
         )
         self.frontier.load(*self.times())
         if self.open_robots:

@@ -1,0 +1,193 @@
+"""May this claimed URL run now, and with which identity? One place that asks all the questions, in one order.
+
+    1 seed      the host is in the seed and not excluded                     else it is not asked
+    2 robots    its robots.txt is known and allows the URL to our agent      else that first, or the URL is dropped
+    3 policy    no preference of the site and no price forbids it            else the URL is dropped for a day
+    4 host      it was reserved for this request, and its delay has run out  else at the time told
+    5 identity  somebody of the pool may ask this host                       else in some seconds
+    6 proxy     the identity's proxy is free, if it has one                  else in its line
+    7 address   nobody else is asking there, and its delay has run out       else in its line
+
+What can't be put right by waiting comes first, so nothing waits that will be refused. `admit` answers all of it in
+one step and reserves address, proxy and probe, so of two who ask only one is told yes. A claim asks 1, 4 and 7 as far
+as they are known before it reads a queue (`turn`), and 2 and 3 once it knows the URL (`page`): slots are not spent
+on what would be turned away. Pure: times are passed in, UTC as `now` and CLOCK_BOOTTIME as `boot`, in seconds.
+"""
+
+import math
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from crawl_platform.admission.hosts import EXCLUDED, SEED, HostBook
+from crawl_platform.admission.identities import PROBE_AGAIN, Choice, Identities, verdict_on
+from crawl_platform.admission.politeness import Gates
+from crawl_platform.admission.robots import RobotsCache, Verdict
+from crawl_platform.fetch.outcome import Outcome
+from crawl_platform.web.url import origin_of
+
+
+class Reason(StrEnum):
+    """Why a URL may not run now; `ADMITTED`: it may."""
+
+    ADMITTED = "admitted"
+    NOT_SEED = "not_seed"
+    ROBOTS_FIRST = "robots_first"
+    ROBOTS_UNREACHABLE = "robots_unreachable"
+    ROBOTS = "robots"
+    POLICY = "policy"
+    HOST = "host"
+    IDENTITY = "identity"
+    PROXY = "proxy"
+    ADDRESS = "address"
+
+
+class Answer(NamedTuple):
+    """`retry_at`: boottime from which it is worth asking again; infinite where something else has to happen first."""
+
+    reason: Reason
+    retry_at: float = math.inf
+
+
+class Decision(NamedTuple):
+    """The answer about one URL. If it was admitted, `gates` are reserved and must be given back: by `ended` or
+    `returned`. If proxy or address is not free, `gates` names the one to wait for."""
+
+    reason: Reason
+    retry_at: float
+    choice: Choice | None = None
+    gates: tuple[str, ...] = ()
+
+    @property
+    def admitted(self) -> bool:
+        return self.reason is Reason.ADMITTED
+
+
+class Policy(Protocol):
+    """What a site has said about being used, and what we do about it."""
+
+    def refuses(self, host: str, url: str) -> bool: ...
+
+
+YES = Answer(Reason.ADMITTED, 0.0)
+_NOT_SEED, _ROBOTS, _POLICY = Answer(Reason.NOT_SEED), Answer(Reason.ROBOTS), Answer(Reason.POLICY)
+_ROBOTS_FIRST, _ADDRESS = Answer(Reason.ROBOTS_FIRST, 0.0), Answer(Reason.ADDRESS)
+
+
+class Admission:
+    def __init__(
+        self,
+        book: HostBook,
+        robots: RobotsCache,
+        gates: Gates,
+        identities: Identities,
+        policy: Policy | None = None,
+    ) -> None:
+        self._book = book
+        self._robots = robots
+        self._gates = gates
+        self._policy = policy
+        self.identities = identities
+
+    # before a claim reserves anything
+
+    def turn(self, host: str, address: str | None, boot: float, guest: bool = False) -> Answer:
+        """Whether `host` may be served at all now; `address` is where it was last found. `guest`: a host outside the
+        seed that is asked for a robots.txt which one of the seed has redirected to."""
+        if not self._may_be_asked(host, guest):
+            return _NOT_SEED
+        ready = self._gates.host_ready_at(host)
+        if ready > boot:
+            return Answer(Reason.HOST, ready)
+        if address is not None and self._gates.address_ready_at(address) > boot:
+            return _ADDRESS
+        return YES
+
+    def _may_be_asked(self, host: str, for_robots: bool) -> bool:
+        state = self._book.state(host)
+        return state == SEED or (for_robots and state != EXCLUDED)
+
+    def page(self, origin: str, host: str, url: str, now: float, boot: float) -> Answer:
+        """Whether `url` may be fetched as far as its site is concerned."""
+        choice = self.identities.choose(host, now, boot)
+        return self._page(origin, host, url, now, boot, choice)
+
+    def _page(
+        self, origin: str, host: str, url: str, now: float, boot: float, choice: Choice | None
+    ) -> Answer:
+        agent = "" if choice is None else choice.persona.agent
+        verdict, retry_at = self._robots.verdict(origin, url, now, agent)
+        if verdict is Verdict.FETCH_FIRST:
+            return _ROBOTS_FIRST
+        if verdict is Verdict.UNREACHABLE and not self._robots.reachable(host):
+            return Answer(Reason.ROBOTS_UNREACHABLE, boot + max(retry_at - now, 0.001))
+        if verdict is not Verdict.ALLOWED:
+            return _ROBOTS
+        if self._policy is not None and self._policy.refuses(host, url):
+            return _POLICY
+        return YES
+
+    # the decision
+
+    def admit(
+        self, url: str, host: str, address: str, now: float, boot: float, *, robots: bool = False
+    ) -> Decision:
+        """Decide about a claimed URL whose host lives at `address`. `robots`: it is a robots.txt itself, about
+        which no robots.txt and no policy is asked."""
+        if not self._may_be_asked(host, robots):
+            return Decision(*_NOT_SEED)
+        choice = self.identities.choose(host, now, boot)
+        if not robots:
+            answer = self._page(origin_of(url), host, url, now, boot, choice)
+            if answer.reason is not Reason.ADMITTED:
+                return Decision(*answer)
+        if not self._gates.host_reserved(host, boot):
+            return Decision(Reason.HOST, self._gates.host_clock(host))
+        if choice is None:
+            return Decision(Reason.IDENTITY, boot + PROBE_AGAIN)
+        return self._reserve(choice, address, boot)
+
+    def _reserve(self, choice: Choice, address: str, boot: float) -> Decision:
+        proxy = proxy_gate(choice)
+        if proxy is not None and self._gates.address_ready_at(proxy) > boot:
+            return Decision(Reason.PROXY, math.inf, None, (proxy,))
+        if not self._gates.take_address(address, boot):
+            return Decision(Reason.ADDRESS, math.inf, None, (address,))
+        taken: tuple[str, ...] = (address,)
+        if proxy is not None:
+            self._gates.take_address(proxy, boot)
+            taken = (address, proxy)
+        self.identities.begins(choice)
+        return Decision(Reason.ADMITTED, boot, choice, taken)
+
+    # what came of it
+
+    def ended(
+        self, decision: Decision, host: str, outcome: Outcome, status: int | None, boot: float, delay: float
+    ) -> list[str]:
+        """The request of an admitted decision has ended: its clocks run, its identity learns. `delay` (seconds) is
+        the host's in force. Returns the hosts whose turn it is at the address and at the proxy."""
+        assert decision.choice is not None
+        address, *proxies = decision.gates
+        called = [self._gates.end(host, address, boot, delay)]
+        for proxy in proxies:
+            called.append(self._gates.free_at(proxy, boot + decision.choice.persona.proxy_delay))
+        self.identities.ended(decision.choice, host, verdict_on(outcome, status), boot)
+        return [host for host in called if host]
+
+    def proxy_failed(self, decision: Decision, host: str, boot: float) -> list[str]:
+        """An admitted request got no further than its proxy. Returns the hosts whose turn it is instead."""
+        assert decision.choice is not None
+        self.identities.ended(decision.choice, host, "proxy", boot)
+        return self.returned(decision)
+
+    def returned(self, decision: Decision) -> list[str]:
+        """An admitted request was not sent. Returns the hosts whose turn it is instead."""
+        assert decision.choice is not None
+        self.identities.returns(decision.choice)
+        called = [self._gates.release_address(gate) for gate in decision.gates]
+        return [host for host in called if host]
+
+
+def proxy_gate(choice: Choice) -> str | None:
+    """Name of the clock of the identity's proxy, beside those of addresses."""
+    return f"proxy {choice.persona.name}" if choice.persona.proxy else None
