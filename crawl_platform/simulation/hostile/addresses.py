@@ -62,7 +62,13 @@ DNS = (
         names=names.astray,
         watched=_ROBOTS,
     ),
-    _row("dns-alias-loop", "a CNAME to itself", ("no_such_host",), names=names.looping, watched=_ROBOTS),
+    _row(
+        "dns-alias-loop",
+        "a CNAME to itself",
+        ("dns_failure", "no_such_host"),
+        names=names.looping,
+        watched=_ROBOTS,
+    ),
     _row(
         "dns-moving",
         "another address at each question, TTL 0",

@@ -48,7 +48,7 @@ ROWS = (
     _row("ring", "three redirects in a circle", ("redirect",), _ring),
     _row("itself", "redirects to itself with a cookie", ("redirect",), _itself),
     _row("chain", "a chain of a hundred redirects and more", ("redirect",), _chain),
-    _row("to-private", "redirects to a private address", ("redirect",), _to(_INWARD)),
+    _row("to-private", "redirects to a private address", ("unsafe_redirect",), _to(_INWARD)),
     _row(
         "to-private-name",
         "redirects to a seed host whose name resolves to a private address",
@@ -58,11 +58,11 @@ ROWS = (
     _row(
         "to-metadata",
         "redirects to the metadata service",
-        ("redirect",),
+        ("unsafe_redirect",),
         _to("http://169.254.169.254/latest/"),
     ),
-    _row("to-file", "redirects to a file", ("bad_redirect",), _to("file:///etc/passwd")),
-    _row("to-script", "redirects to a script", ("bad_redirect",), _to("javascript:alert(1)")),
+    _row("to-file", "redirects to a file", ("unsafe_redirect",), _to("file:///etc/passwd")),
+    _row("to-script", "redirects to a script", ("unsafe_redirect",), _to("javascript:alert(1)")),
     _row(
         "to-mail-port",
         "redirects to port 25 of itself",

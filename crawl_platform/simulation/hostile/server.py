@@ -36,8 +36,9 @@ class _Streams(asyncio.StreamReaderProtocol):
         self.lost = asyncio.Event()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # No buffer of ours: what is sent counts as handed over only when the kernel has it.
-        writer.transport.set_write_buffer_limits(high=0)
+        # No buffer of ours: what is sent counts as handed over only when the kernel has it. A limit of 0 would
+        # make a TLS transport pause and resume by turns, whatever it holds.
+        writer.transport.set_write_buffer_limits(high=1, low=0)
         self.writer = writer
         self.local: tuple[str, int] = writer.get_extra_info("sockname")[:2]
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):

@@ -88,7 +88,7 @@ ROWS = (
     _row(
         "chunk-extensions",
         "10 kB of chunk extension to each byte",
-        ("bad_http", "response_flood"),
+        ("bad_http", "response_flood", "headers_too_large"),
         _chunk_extensions,
     ),
     _row("trailers", "trailers without end", ("response_flood", "headers_too_large"), _trailers),
