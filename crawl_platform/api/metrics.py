@@ -16,7 +16,7 @@ from crawl_platform.clock import Clock, as_datetime
 from crawl_platform.errors import ExchangeError, LakeError
 from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.messages import Heartbeat
-from crawl_platform.fleet.telemetry import OUTCOME
+from crawl_platform.fleet.telemetry import OUTCOME, TURNED_AWAY
 from crawl_platform.lake.lake import Lake
 
 LAST_REPORTS = """
@@ -98,16 +98,24 @@ class FleetCollector(Collector):
             yield _by_cell(CounterMetricFamily(name, doc, labels=["cell"]), rows, field)
         for field, name, doc in FROM_BEATS:
             yield _by_cell(GaugeMetricFamily(name, doc, labels=["cell"]), rows, field)
-        outcomes = CounterMetricFamily(
-            "crawl_fetch_outcomes",
-            "Fetches by how they ended, since the cell started.",
-            labels=["cell", "outcome"],
+        yield _by_name(
+            CounterMetricFamily(
+                "crawl_fetch_outcomes",
+                "Fetches by how they ended, since the cell started.",
+                labels=["cell", "outcome"],
+            ),
+            beats,
+            OUTCOME,
         )
-        for beat in beats:
-            for field, value in sorted(beat.report.items()):
-                if field.startswith(OUTCOME):
-                    outcomes.add_metric([beat.cell, field.removeprefix(OUTCOME)], value)
-        yield outcomes
+        yield _by_name(
+            CounterMetricFamily(
+                "crawl_links_turned_away",
+                "Links that did not enter the frontier, by reason, since the cell started.",
+                labels=["cell", "reason"],
+            ),
+            beats,
+            TURNED_AWAY,
+        )
 
     def _of_lake(self, window_id: str | None) -> Iterator[Metric]:
         now = as_datetime(self._clock.now())
@@ -161,6 +169,15 @@ class Metrics:
 
 def _gauge(name: str, doc: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, doc, value=value)
+
+
+def _by_name(family: CounterMetricFamily, beats: Iterable[Heartbeat], prefix: str) -> Metric:
+    """What heartbeats report under `prefix` and a name."""
+    for beat in beats:
+        for field, value in sorted(beat.report.items()):
+            if field.startswith(prefix):
+                family.add_metric([beat.cell, field.removeprefix(prefix)], value)
+    return family
 
 
 def _by_cell(

@@ -53,9 +53,14 @@ def in_words(facts: dict[str, Any]) -> list[str]:
             f"          {show(host['known_urls'])} URLs known, {show(host['fetched'])} fetched, "
             f"at least {show(host['delay'])} s between requests"
         )
+    if host.get("turned_away"):
+        traps = ", ".join(f"{count_text(n, 'link')} ({name})" for name, n in sorted(host["turned_away"].items()))
+        lines.append(f"          turned away as traps: {traps}")
     if facts["decision"] is not None:
         decision = facts["decision"]
         lines.append(f"          {show(decision['decided_at'])} {decision['verdict']}: {decision['reason']}")
+    if facts["trap"]:
+        lines.append(f"  trap:   {facts['trap']}")
     lines.append(f"  robots: {robots['verdict']}" + (f", {robots['detail']}" if "detail" in robots else ""))
     lines += [
         f"          {show(f['started_at'])} robots.txt: {f['outcome']} ({show(f['status'])})"

@@ -16,6 +16,7 @@ from crawl_platform.commit.outbox import Outbox
 from crawl_platform.commit.staging import Row, RowBuffer, stage
 from crawl_platform.fleet.inbox import Arrival, Inbox
 from crawl_platform.fleet.messages import Discover, DiscoveredUrl, encode
+from crawl_platform.fleet.rows import host_row
 from crawl_platform.frontier.absorb import absorb
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.lease import Lease, PageResult, RobotsResult
@@ -162,8 +163,22 @@ class Series:
         if manifest is not None:
             self._outbox.committed(manifest, self._outbox.fetches)
         absorb(self._frontier, plan, now, boot)
+        self._tell_traps(plan, now)
         self._faults.reached(COMMITTED)
         return manifest
+
+    def _tell_traps(self, plan: Plan, now: float) -> None:
+        """A host's first link into each kind of trap is an event. It goes with the next epoch: a crash in between
+        loses the news, not the count in the host's record."""
+        book = self._frontier.book
+        for host, reason, url in plan.first_traps:
+            record = self._frontier.hosts[host].record
+            row = host_row(
+                host, book.shard(host), now, "trap", book.state(host), self._cell,
+                trusted=record.trusted, known_urls=record.known, detail=f"{reason}: {url[:500]}",
+            )  # fmt: skip
+            self.open.rows.add("hosts", row)
+            self.touch()
 
     def _manifest(
         self, plan: Plan, epoch: Epoch, number: int, files: tuple[StagedFile, ...], now: float

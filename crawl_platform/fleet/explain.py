@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 
 from crawl_platform.admission.robots import RobotsCache, Verdict
+from crawl_platform.admission.rules import HostRules
 from crawl_platform.clock import as_datetime
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.client import FleetClient, policy_for
@@ -25,13 +26,14 @@ from crawl_platform.frontier.records import (
     robots_key,
     url_key,
 )
+from crawl_platform.frontier.series import trapped
 from crawl_platform.lake.extension import open_duckdb
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.views import create_views
 from crawl_platform.settings import Settings
 from crawl_platform.web import url as urls
 from crawl_platform.web.host import is_hostname, shard_of
-from crawl_platform.web.traps import trap_reason
+from crawl_platform.web.parameters import host_form
 
 TABLES_READ = ("fetches", "links", "decisions", "frontier", "url_groups", "change_rates")
 VIEWS_READ = ("links_now", "frontier_now")
@@ -92,7 +94,22 @@ def explain_url(sources: Sources, url: str) -> dict[str, Any]:
         canonical = urls.canonicalize(_root_of(look, url) if is_hostname(url) else url)
         if canonical is None:
             raise ConfigurationError(f"not a URL that can be crawled: {url!r} (http or https, with a host)")
-        return {"url": canonical, "rules_fired": urls.explain(url), **_facts(look, canonical)}
+        form, fired = _host_form(look, canonical)
+        return {"url": form, "rules_fired": [*urls.explain(url), *fired], **_facts(look, form)}
+
+
+def _host_form(look: Look, url: str) -> tuple[str, list[str]]:
+    """The form in which the canonical `url` is known, and the rules of its host that make it so."""
+    if "?" not in url:
+        return url, []
+    host = urls.host_of(url)
+    found = _live(look.settings.root, shard_of(host, look.lake.n_shards), host, url)
+    if found.url is not None:
+        return url, []
+    settings, fired = HostRules(look.settings).of(host).urls, list[str]()
+    learned = found.host is not None and found.host.order.irrelevant
+    sort = learned if settings.sort_parameters == "learned" else settings.sort_parameters
+    return host_form(url, settings, sort=sort, fired=fired), fired
 
 
 def _facts(look: Look, url: str) -> dict[str, Any]:
@@ -102,7 +119,7 @@ def _facts(look: Look, url: str) -> dict[str, Any]:
     state = _state(look, url, found)
     group_id = state["group_id"] if state is not None else 0
     return {
-        "trap": trap_reason(url, look.settings.frontier),
+        "trap": _trap(look, host, url, found),
         "host": _host_facts(look, host, shard, found),
         "robots": _robots_facts(look, url, found.robots),
         "state": state,
@@ -113,6 +130,12 @@ def _facts(look: Look, url: str) -> dict[str, Any]:
         "robots_fetches": _fetches(look, urls.origin_of(url) + "/robots.txt")[:1],
         "linked_by": _linkers(look, url),
     }
+
+
+def _trap(look: Look, host: str, url: str, found: Found) -> str | None:
+    """The filter that turns the URL away. One that is known has passed those that count its like."""
+    counts = found.host.series if found.host is not None and found.url is None else {}
+    return trapped(url, HostRules(look.settings).of(host), counts)
 
 
 def _root_of(look: Look, host: str) -> str:
@@ -163,6 +186,7 @@ def _host_facts(look: Look, host: str, shard: int, found: Found) -> dict[str, An
             "delay": max(record.crawl_delay, look.settings.politeness.host_delay),
         }
         facts["surface_mode"] = record.surface
+        facts["turned_away"] = record.turned_away
         backed_off = record.not_before > look.now
         facts["backed_off_until"] = as_datetime(record.not_before) if backed_off else None
     return facts

@@ -95,7 +95,8 @@ class PageAnswers:
         facts = digest(response.body, lease.url, response.header("content-type") or None)
         fetch_id = self._p.fetch_id()
         changed = facts.fingerprint != record.fingerprint if record.fingerprint else None
-        links = self._link_set(facts, facts.nofollow or "nofollow" in response.header("x-robots-tag").lower())
+        nofollow = facts.nofollow or "nofollow" in response.header("x-robots-tag").lower()
+        links = self._link_set(lease.host, facts, nofollow)
         links_hash = _hash_links(links)
         same_links = bool(record.link_set) and links_hash == record.links_hash
         result = self._result(
@@ -122,15 +123,21 @@ class PageAnswers:
         if page is not None:
             series.open.rows.add("pages", page, 500 + len(response.body))
 
-    def _link_set(self, facts: Digest, nofollow: bool) -> LinkSet:
+    def _known_as(self, url: str) -> str | None:
+        """The form in which the frontier knows the page of `url`; None if it is no page of the web."""
+        canonical = canonicalize(url)
+        return None if canonical is None else self._p.frontier.form_of(canonical)
+
+    def _link_set(self, host: str, facts: Digest, nofollow: bool) -> LinkSet:
         """The page's links by canonical target, so that a session id in a URL doesn't make a new set."""
         links: LinkSet = {}
+        most = self._p.frontier.limits(host).max_urls_per_page
         for link in facts.links:
-            target = canonicalize(link.url)
+            target = self._known_as(link.url)
             if target is None:
                 continue
             links.setdefault((target, link.position, link.rel), (nofollow or link.nofollow, link.anchor))
-            if len(links) >= self._p.settings.frontier.max_urls_per_page:
+            if len(links) >= most:
                 break
         return links
 
@@ -143,7 +150,7 @@ class PageAnswers:
             if not barred:
                 follow.setdefault(target, Found(target, depth, value))
         for pointer in (facts.meta_refresh, facts.canonical, *facts.frames):
-            target_url = canonicalize(pointer) if pointer else None
+            target_url = self._known_as(pointer) if pointer else None
             if target_url is not None:
                 follow.setdefault(target_url, Found(target_url, depth, value, lease.record.hops + 1))
         return list(follow.values())

@@ -17,6 +17,9 @@ SAMPLES = 2_000
 OUTCOME = "outcome."
 """Before the name of an outcome in a heartbeat: fetches that ended so since the cell started."""
 
+TURNED_AWAY = "turned_away."
+"""Before a reason in a heartbeat: links that did not enter the frontier for it since the cell started."""
+
 
 class Telemetry:
     def __init__(self, cell: str, slots: int, clock: Clock) -> None:
@@ -89,6 +92,7 @@ class Telemetry:
             "hosts": len(frontier.hosts),
             "rate": frontier.emit_rate,
             **{name: count for name, count in self.counts.items() if name.startswith(OUTCOME)},
+            **{TURNED_AWAY + reason: count for reason, count in frontier.turned_away.items()},
         }
 
 

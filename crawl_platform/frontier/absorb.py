@@ -13,6 +13,7 @@ def absorb(frontier: Frontier, plan: Plan, now: float, boot: float) -> None:
     frontier.known += plan.new_urls
     frontier.fetched += plan.first_fetches
     frontier.dead += plan.new_dead
+    frontier.turned_away.update(plan.turned_away)
     for found in (found for links in plan.foreign.values() for found in links):
         frontier.sent.add(found.url.encode())
     for host in plan.admitted:

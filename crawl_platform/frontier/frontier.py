@@ -6,6 +6,7 @@ refresh the best (`revisits`). It writes nothing: a claimed URL stays in its dur
 commits, so a crash redelivers it.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -100,6 +101,8 @@ class Frontier:
         self.known = 0
         self.fetched = 0
         self.dead = 0
+        self.turned_away: Counter[str] = Counter()
+        """Links that did not enter since the start, by reason."""
         self.windows = Windows()
         self.addresses: dict[str, str] = {}
         """Address pinned per host, as far as known: the address gate is looked at before a claim."""

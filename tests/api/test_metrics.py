@@ -17,7 +17,7 @@ from tests.api.serving import AUTHORISED, MadeUpFleet, serving
 from tests.lake.samples import commit, rows
 
 ROOT = Path(__file__).parents[2]
-LABELS = {"cell", "outcome", "quantile", "part", "operation", "status", "le"}
+LABELS = {"cell", "outcome", "reason", "quantile", "part", "operation", "status", "le"}
 """None of them grows with the web."""
 
 
@@ -27,7 +27,7 @@ def busy(lake: Lake, fleet: MadeUpFleet) -> tuple[MadeUpFleet, ManualClock]:
     clock = ManualClock()
     now = clock.now()
     counted = {"fetches": 10, "pages": 8, "errors": 2, "bytes": 5_000, "in_flight": 3, "known_urls": 70}
-    counted |= {"hosts": 4, "spooled_bytes": 900, "outcome.ok": 8, "outcome.not_found": 2}
+    counted |= {"hosts": 4, "spooled_bytes": 900, "outcome.ok": 8, "outcome.not_found": 2, "turned_away.seen": 5}
     fleet.beats = [
         Heartbeat(f"cell-{n}", "i", 1, now - n, 0.0, {name: float(v) for name, v in counted.items()})
         for n in range(2)
@@ -62,6 +62,7 @@ def test_heartbeats_reports_lake_and_window_are_told(
     assert value(found, "crawl_up", part="exchange") == value(found, "crawl_up", part="lake") == 1
     assert value(found, "crawl_pages_total", cell="cell-1") == 8
     assert value(found, "crawl_fetch_outcomes_total", cell="cell-0", outcome="not_found") == 2
+    assert value(found, "crawl_links_turned_away_total", cell="cell-1", reason="seen") == 5
     assert value(found, "crawl_cell_heartbeat_age_seconds", cell="cell-1") == pytest.approx(1.0)
     assert value(found, "crawl_spool_bytes", cell="cell-0") == 900
     assert value(found, "crawl_cpu_usage_ratio", cell="cell-0") == pytest.approx(0.5)
