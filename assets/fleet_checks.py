@@ -16,6 +16,8 @@ from crawl_platform.quality.measure import RECENT, SUCCESSES, UNSENT, Look, prep
 from crawl_platform.quality.politeness import PAIRED, REQUESTED, UNASKED
 from crawl_platform.settings import Settings
 from resources.cadence import Cadence
+from resources.fleet import FleetResource
+from resources.fleet_control import FLEET_CHECK, state_metadata
 from resources.lake import LakeResource, Reading
 
 BACK = timedelta(days=2)
@@ -45,6 +47,7 @@ class FleetCheck:
 
 
 WARN = dg.AssetCheckSeverity.WARN
+WELL = "Every cell that should run does, is heard of, and each shard has such a cell."
 
 CHECKS = (
     FleetCheck(
@@ -256,7 +259,13 @@ def fleet_checks(cadence: Cadence) -> list[dg.AssetChecksDefinition]:
         with lake.read(*READS) as reading:
             yield from checked(reading, crawl_settings, wanted)
 
-    return [check_fleet_tables]
+    @dg.asset_check(asset="fetches", name=FLEET_CHECK, description=WELL)
+    def fleet_is_well(fleet: FleetResource) -> dg.AssetCheckResult:
+        """How the fleet's cells are now; the sensor `supervision` reports each change."""
+        state = fleet.control().status()
+        return dg.AssetCheckResult(passed=state.well, metadata=state_metadata(state))
+
+    return [check_fleet_tables, fleet_is_well]
 
 
 def _key(check: FleetCheck) -> dg.AssetCheckKey:

@@ -1,10 +1,12 @@
-"""Jobs for operators in the launchpad: promote or exclude a host, recrawl a page now, compact the lake.
+"""Jobs for operators in the launchpad: promote or exclude a host, recrawl a page now, compact the lake, start or
+stop the cells.
 
 Each request writes the `requests` row (who asked, and why) and publishes at once, so a run is only the form that
 people fill in; what the fleet does is in the lake under the request id. The run reports its own latency.
 """
 
 from collections.abc import Callable
+from typing import Literal
 
 import dagster as dg
 import msgspec
@@ -14,6 +16,7 @@ from assets.upkeep import report_metadata
 from crawl_platform.clock import Clock
 from crawl_platform.fleet.client import FleetClient
 from resources.fleet import FleetResource
+from resources.fleet_control import state_metadata
 from resources.lake import LakeResource
 from resources.requests import Request, append_requests, require_host
 
@@ -108,9 +111,39 @@ def compact_lake() -> None:
     look_after_the_lake()
 
 
+class Control(dg.Config):
+    """What to do with the fleet's processes."""
+
+    action: Literal["status", "start", "stop", "restart"] = Field(
+        default="status",
+        description="stop: requests in flight land and everything is committed; the crawl's state stays.",
+    )
+
+
+@dg.op(name="control_cells", description="Asks the fleet's keeper: the supervisor, or the StatefulSet.")
+def control_cells(context: dg.OpExecutionContext, config: Control, fleet: FleetResource) -> None:
+    control = fleet.control()
+    if config.action != "status":
+        getattr(control, config.action)()
+    state = control.status()
+    for cell in state.cells:
+        context.log.info("%s %s, %d shards %s", cell.name, cell.state, cell.shards, cell.detail)
+    context.add_output_metadata({**state_metadata(state), "well": state.well})
+
+
+@dg.job(
+    name="control_fleet",
+    description="Start, stop or restart the fleet's cells, or say how they are.",
+    executor_def=dg.in_process_executor,
+)
+def control_fleet() -> None:
+    control_cells()
+
+
 OPERATOR_JOBS = (
     _operator_job("promote_host", "promote", "Move a host into the seed by request.", _promote),
     _operator_job("exclude_host", "exclude", "Never fetch a host or *.domain again.", _exclude),
     _operator_job("recrawl_now", "recrawl", "Fetch one page of a seed host at once.", _recrawl),
     compact_lake,
+    control_fleet,
 )

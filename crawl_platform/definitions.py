@@ -28,6 +28,7 @@ from resources.warehouse import WarehouseResource
 from sensors.automation import analysis_sensor, decisions_sensor, rates_sensor
 from sensors.fastlane import fastlane_sensor
 from sensors.promotion import promotion_sensor
+from sensors.supervision import supervision_sensor
 from sensors.table_events import table_events_sensor
 
 HOME_VARIABLE = "CRAWL_HOME"
@@ -75,6 +76,7 @@ def build_definitions(
             analysis_sensor(cadence, EXTERNAL),
             promotion_sensor(cadence),
             fastlane_sensor(cadence),
+            supervision_sensor(cadence),
         ],
         jobs=list(OPERATOR_JOBS),
         resources={**_resources(settings), **(resource_overrides or {})},

@@ -21,6 +21,7 @@ class Cadence:
     decisions_tick: int
     promotion_tick: int
     fastlane_tick: int
+    supervision_tick: int
     continuous: bool
     """Decide whenever inputs have changed (demo), or at the crons below."""
     graph_cron: str
@@ -46,6 +47,7 @@ DEMO = Cadence(
     decisions_tick=10,
     promotion_tick=5,
     fastlane_tick=2,
+    supervision_tick=10,
     continuous=True,
     graph_cron="* * * * *",
     schedule_cron="* * * * *",
@@ -66,6 +68,7 @@ PRODUCTION = Cadence(
     decisions_tick=300,
     promotion_tick=120,
     fastlane_tick=30,
+    supervision_tick=60,
     continuous=False,
     graph_cron="17 */6 * * *",
     schedule_cron="0 * * * *",

@@ -6,8 +6,9 @@ are not Dagster's: the fleet goes on when Dagster stops.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
+import dagster as dg
 import msgspec
 
 from crawl_platform.errors import ConfigurationError
@@ -40,6 +41,26 @@ class FleetState(msgspec.Struct, frozen=True):
         return len(running) == self.wanted and all(
             cell.name in running for cell in self.cells if cell.shards and self.wanted
         )
+
+
+FLEET_CHECK = "fleet_is_well"
+"""The check of `fetches` that says how the cells are."""
+
+
+def state_metadata(state: FleetState) -> dict[str, Any]:
+    """For the UI: how many cells run, and a table of them."""
+    columns = ("cell", "state", "shards", "restarts")
+    return {
+        "wanted": state.wanted,
+        "running": sum(cell.state == "running" for cell in state.cells),
+        "cells": dg.TableMetadataValue(
+            [
+                dg.TableRecord(dict(zip(columns, (c.name, c.state, c.shards, c.restarts), strict=True)))
+                for c in state.cells
+            ],
+            dg.TableSchema([dg.TableColumn(name) for name in columns]),
+        ),
+    }
 
 
 class FleetControl(Protocol):

@@ -16,6 +16,7 @@ from crawl_platform.lake.delta import STAGED, DeltaWriter, split_by_partition, w
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
 from crawl_platform.web.url import host_of
+from resources.fleet_control import CellState, FleetState
 
 SHARDS = 8
 
@@ -225,6 +226,9 @@ def small_web(
     crawl.commit()
 
 
+ONE_CELL = FleetState(1, (CellState("cell-0", "running", 64),))
+
+
 @dataclass
 class RememberingFleet:
     """Stands in for the fleet resource and its client; knows exclusions, and can be away."""
@@ -235,11 +239,22 @@ class RememberingFleet:
     windows: list[ScheduleWindow] = field(default_factory=list)
     believed: list[GroupPriors] = field(default_factory=list)
     appraised: list[Worth] = field(default_factory=list)
+    state: FleetState = ONE_CELL
     calls: int = 0
     away: bool = False
 
     def client(self) -> "RememberingFleet":
         return self
+
+    def control(self) -> "RememberingFleet":
+        return self
+
+    def status(self) -> FleetState:
+        self._call()
+        return self.state
+
+    def stop(self) -> None:
+        self.state = FleetState(0, ())
 
     def _call(self) -> int:
         if self.away:

@@ -90,7 +90,9 @@ def test_every_asset_that_computes_is_automated_and_its_sensor_runs_by_default(s
     sensors = {s.name: s for s in definitions.get_repository_def().sensor_defs}
 
     assert manual == set()
-    assert set(sensors) == {"decisions", "rates", "analysis", "table_events", "promotion", "fastlane"}
+    assert set(sensors) == {
+        "decisions", "rates", "analysis", "table_events", "promotion", "fastlane", "supervision"
+    }  # fmt: skip
     assert all(s.default_status is dg.DefaultSensorStatus.RUNNING for s in sensors.values())
 
 
