@@ -185,6 +185,35 @@ class Urls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the order of parameters means nothing; learned: where the host's own pages have shown it."""
 
 
+class Sitemaps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What sites say of their own pages: sitemaps and feeds. `interval_min` and `interval_max` bound how often one
+    is read again, in place of those of `refresh`."""
+
+    sitemaps: bool = True
+    """Whether those that robots.txt names are read."""
+    feeds: bool = True
+    """Whether those that pages name (`link rel=alternate`) are read."""
+    lastmod: bool = True
+    """Whether a lastmod may bring a visit forward, once the host's have been seen to be true."""
+    body_cap: int = 52_428_800
+    """Bytes of one, inflated: the protocol's own limit."""
+    small_cap: int = 1_000_000
+    """The same while `large_at_once` that may be larger are being read: memory has a bound."""
+    large_at_once: int = 2
+    entries_max: int = 50_000
+    """Locations taken from one: the protocol's own limit."""
+    max_level: int = 3
+    """Indexes above a sitemap, and pages of an archive in front of a feed."""
+    max_known: int = 2_000
+    """Sitemaps and feeds known of one host."""
+    bytes_per_day: int = 500_000_000
+    """Inflated bytes of all of a host's; what is over waits a day."""
+    interval_min: float = 3_600.0
+    interval_max: float = 14 * 86_400.0
+    prior_rate: float = 1.0
+    """Changes per day expected of one of which nothing is known."""
+
+
 class Refresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bounds of a page's revisit interval, seconds, and the split's constants."""
 
@@ -328,6 +357,7 @@ class HostRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     urls: dict[str, Any] = {}
     citizenship: dict[str, Any] = {}
     payment: dict[str, Any] = {}
+    sitemaps: dict[str, Any] = {}
 
 
 class HostSettings(msgspec.Struct, frozen=True):
@@ -338,6 +368,7 @@ class HostSettings(msgspec.Struct, frozen=True):
     urls: Urls = Urls()
     citizenship: Citizenship = Citizenship()
     payment: Payment = Payment()
+    sitemaps: Sitemaps = Sitemaps()
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -348,6 +379,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frontier: Frontier = Frontier()
     urls: Urls = Urls()
     refresh: Refresh = Refresh()
+    sitemaps: Sitemaps = Sitemaps()
     commit: Commit = Commit()
     fleet: Fleet = Fleet()
     orchestration: Orchestration = Orchestration()

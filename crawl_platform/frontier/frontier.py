@@ -22,6 +22,7 @@ from crawl_platform.frontier.errands import Errands
 from crawl_platform.frontier.hosts import CAPPED, Agenda, Entry, HostState
 from crawl_platform.frontier.kv import Batch, OrderedKV, prefix_end
 from crawl_platform.frontier.lease import Hop, Lease, RobotsLease
+from crawl_platform.frontier.listed import over_budget
 from crawl_platform.frontier.parameter_order import OrderEvidence
 from crawl_platform.frontier.records import (
     ADDRESS,
@@ -29,6 +30,7 @@ from crawl_platform.frontier.records import (
     DISCOVERY,
     FASTLANE,
     FRESHLANE,
+    PAGE,
     REFRESH,
     HostRecord,
     RobotsRecord,
@@ -85,7 +87,7 @@ class Frontier:
         self.rules = rules
         self.refresh = refresh
         self.admission = admission
-        self.revisits = Revisits(refresh)
+        self.revisits = Revisits(refresh, rules.plain.sitemaps)
         self.hosts: dict[str, HostState] = {}
         self.guests: dict[str, HostState] = {}
         """Hosts outside the seed to which a robots.txt has redirected, while something waits there."""
@@ -259,7 +261,11 @@ class Frontier:
             record = self._record(state, url)
             state.leased.add(url)
             lease = Lease(url, state.host, state.shard, lane, record)
-            if answer.reason is not Reason.ADMITTED or self.below_surface(lease):
+            if (
+                answer.reason is not Reason.ADMITTED
+                or self.below_surface(lease)
+                or self.past_sitemaps(lease, now)
+            ):
                 self.denied.append(lease)
                 continue
             return replace(lease, share=self._charge(state, lease, both, now))
@@ -298,6 +304,12 @@ class Frontier:
         """Whether the host is in surface mode and this page lies too deep (a request goes through)."""
         deep = lease.record.depth > self.limits(lease.host).surface_depth
         return deep and self.hosts[lease.host].record.surface and lease.lane != FASTLANE
+
+    def past_sitemaps(self, lease: Lease, now: float) -> bool:
+        """Whether it is a sitemap or feed, and its host's have used up what may be read of them in a day."""
+        if lease.record.kind == PAGE or lease.lane == FASTLANE:
+            return False
+        return over_budget(self.hosts[lease.host].record, now, self.rules.of(lease.host).sitemaps)
 
     def _choose(self, state: HostState, now: float) -> tuple[int, str, bool] | None:
         """(lane, url, both lanes had work) for a host whose turn it is."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from crawl_platform.frontier.records import UrlRecord
+from crawl_platform.frontier.records import PAGE, UrlRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,25 +19,49 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class Hop:
+    """The robots.txt of `origin` has redirected to `url`, its redirect number `hops`; after `until` (UTC seconds)
+    nobody waits for the reply."""
+
+    origin: str
+    url: str
+    hops: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class RobotsLease:
     """robots.txt of `origin` has to be fetched before anything else of the host. `url` is where it is
-    asked for, after `hops` redirects."""
+    asked for, after `hops` redirects.
+
+    An errand is asked of `host` for origins elsewhere, whose robots.txt has led here: those of `errand`.
+    """
 
     origin: str
     host: str
     shard: int
     url: str
     hops: int
+    errand: tuple[Hop, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A canonical URL found on a page (or named by a redirect, a sitemap, a promotion)."""
+    """A canonical URL found on a page (or named by a redirect, a sitemap, a promotion).
+
+    `sitemap`: the sitemap or feed that lists it, which says that it changed at `lastmod` (UTC seconds; 0: it doesn't
+    say). `vouched` and `level` are of a sitemap (`records.SitemapRecord`).
+    """
 
     url: str
     depth: int
     value: float
     hops: int = 0
+    kind: int = PAGE
+    sitemap: str = ""
+    lastmod: float = 0.0
+    vouched: tuple[str, ...] = ()
+    level: int = 0
 
 
 def value_at(depth: int) -> float:
@@ -68,14 +92,20 @@ class PageResult:
     found: list[Found] = field(default_factory=list)
     posterior: tuple[float, float] | None = None
     group: int = 0
+    listed: bytes | None = None
+    """Of a sitemap or feed that is not as it was: what it lists now (`frontier.listing`)."""
 
 
 @dataclass(slots=True)
 class RobotsResult:
-    """An ended robots fetch. `rule` is rules, allow_all or disallow_all (unreachable)."""
+    """An ended robots fetch, its redirects followed: what is in force at the lease's origin from now on (see
+    `RobotsRecord`). `fetched_at`: when the rules came, if that was not just now."""
 
     lease: RobotsLease
     at: float
     rule: str
     body: bytes
     expires_at: float
+    fetched_at: float = 0.0
+    unreachable_since: float = 0.0
+    failures: int = 0

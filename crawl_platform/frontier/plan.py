@@ -16,6 +16,14 @@ from crawl_platform.clock import DAY
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult, value_at
+from crawl_platform.frontier.listed import (
+    SITEMAP_BUDGET,
+    SITEMAP_WAITS,
+    Listed,
+    named_by_robots,
+    pulled_rank,
+    sitemap_group,
+)
 from crawl_platform.frontier.parameter_order import OrderEvidence
 from crawl_platform.frontier.ports import over_ports
 from crawl_platform.frontier.records import (
@@ -25,6 +33,7 @@ from crawl_platform.frontier.records import (
     FETCHED,
     GONE,
     NO_LANE,
+    PAGE,
     QUEUED,
     REFRESH,
     HostRecord,
@@ -33,6 +42,7 @@ from crawl_platform.frontier.records import (
     decode,
     encode,
     host_key,
+    listing_key,
     manifest_label,
     queue_key,
     robots_key,
@@ -46,7 +56,10 @@ from crawl_platform.web.url import host_of, origin_of
 
 BY_ROBOTS, ORIGIN_UNREACHABLE, OVER_BUDGET = "robots", "origin_unreachable", "over_budget"
 ORIGIN_GIVEN_UP = "origin_given_up"
-LOOKED_AT_AGAIN = {BY_ROBOTS: DAY, ORIGIN_UNREACHABLE: DAY / 24, OVER_BUDGET: DAY, ORIGIN_GIVEN_UP: 7 * DAY}
+LOOKED_AT_AGAIN = {
+    BY_ROBOTS: DAY, ORIGIN_UNREACHABLE: DAY / 24, OVER_BUDGET: DAY, ORIGIN_GIVEN_UP: 7 * DAY,
+    SITEMAP_BUDGET: DAY, SITEMAP_WAITS: 60.0,
+}  # fmt: skip
 """Seconds after which a URL that was turned away is looked at again. By then robots.txt is read anew (RFC 9309
 2.4): a site that forbade everything by mistake is not lost for good; and the day has a new budget."""
 AGE_OF_FULL_VALUE = 3_600.0
@@ -94,6 +107,9 @@ class Planner:
         self._records: dict[bytes, UrlRecord] = {}
         self._foreign: set[str] = set()
         self.plan = Plan()
+        self._listed = Listed(
+            _Desk(self), self.plan.batch, now, lambda host: frontier.rules.of(host).sitemaps
+        )
 
     # results
 
@@ -109,6 +125,8 @@ class Planner:
             record.request_id = ""
         first, dead = record.last_success_at == 0.0, _is_dead(record)
         self._judge(result, record)
+        self._listed.visited(result, record)
+        self._listed.keep(result)
         record.group = result.group or self._group(lease.host, lease.url)
         if redelivered:
             _forget_content(record)
@@ -116,6 +134,10 @@ class Planner:
         if not asked_again:
             self._queue_again(lease.host, lease.url, record)
         self._store(lease.host, lease.url, record)
+        if (
+            record.kind != lease.record.kind
+        ):  # what was fetched as a page turned out to be a sitemap meanwhile
+            self._fetch_anew(lease.host, lease.url, record)
         if first and record.last_success_at > 0:
             self._host(lease.host).fetched += 1
             self.plan.first_fetches += 1
@@ -200,6 +222,8 @@ class Planner:
 
     def _due(self, host: str, record: UrlRecord) -> int:
         """When (milliseconds) a page that was fetched is due for its next visit."""
+        if record.pulled:
+            return pulled_rank(record)
         frontier = self._frontier
         state = frontier.hosts.get(host)
         threshold = state.threshold if state is not None else 0.0
@@ -217,6 +241,8 @@ class Planner:
             reason = ORIGIN_UNREACHABLE
         elif verdict is Verdict.GIVEN_UP:
             reason = ORIGIN_GIVEN_UP
+        elif verdict is Verdict.ALLOWED and self._frontier.past_sitemaps(lease, self._now):
+            reason = SITEMAP_BUDGET
         self.page(PageResult(lease, self._now, "refused", reason))
 
     def robots(self, result: RobotsResult, crawl_delay: float) -> None:
@@ -232,6 +258,9 @@ class Planner:
         )
         self.plan.batch.put(robots_key(lease.shard, lease.origin), encode(record))
         self._host(lease.host).crawl_delay = crawl_delay
+        if result.rule == "rules" and self._frontier.rules.of(lease.host).sitemaps.sitemaps:
+            for found in named_by_robots(lease.origin, result.body):
+                self.discover(found, abroad=host_of(found.url) != lease.host)
 
     # entries
 
@@ -266,17 +295,20 @@ class Planner:
             return state
         shard = frontier.book.shard(host)
         if shard not in frontier.shards:
-            if found.url in self._foreign or found.url.encode() in frontier.sent:
+            told = found.kind == PAGE and not found.sitemap and found.url.encode() in frontier.sent
+            if told or found.url in self._foreign:
                 return "seen"
             self._foreign.add(found.url)
             self.plan.foreign.setdefault(shard, []).append(found)
             return "foreign"
         key = url_key(shard, host, found.url)
         if key in self._records or key in frontier.seen:
+            self._listed.again(host, found)
             return "seen"
         record = self._host(host)
         reason = (
-            self._trapped(host, record, found.url)
+            self._listed.refusal(host, found)
+            or self._trapped(host, record, found.url)
             or self._over_budget(host, record, found, abroad)
             or over_ports(record, found.url)
         )
@@ -288,6 +320,7 @@ class Planner:
         record.series = counted(record.series, series_of(found.url, frontier.limits(host)))
         record.shapes, template = learn(found.url, record.shapes)
         entry.group = group_id(host, template)
+        self._listed.entered(host, entry, found)
         record.known += 1
         record.from_abroad += abroad
         self.plan.new_urls += 1
@@ -360,6 +393,9 @@ class Planner:
         self._unqueue(host, url, record)
         self._revive(host, record)
         _forget_content(record)
+        if record.kind != PAGE:
+            shard = self._frontier.book.shard(host)
+            self.plan.batch.delete(listing_key(shard, host, sitemap_group(host, url)))
         self._enqueue(host, url, record, FASTLANE, int(self._now * 1000))
         self._store(host, url, record)
 
@@ -383,6 +419,14 @@ class Planner:
             self._enqueue(host, url, record, lane, rank)
         self._store(host, url, record)
         return True
+
+    def _fetch_anew(self, host: str, url: str, record: UrlRecord) -> None:
+        """It is not what it was taken for: its content counts as unknown, and it waits as if just found."""
+        self._unqueue(host, url, record)
+        self._revive(host, record)
+        _forget_content(record)
+        self._enqueue(host, url, record, DISCOVERY, self._discovery_rank(record.value))
+        self._store(host, url, record)
 
     def _revive(self, host: str, record: UrlRecord) -> None:
         """A URL that was gone or dropped is wanted after all."""
@@ -443,6 +487,23 @@ class Planner:
                 self._frontier.windows.stamp(state, record)
             self.plan.batch.put(host_key(book.shard(host), host), encode(record))
         return self.plan
+
+
+class _Desk:
+    """The planner as `Listed` sees it."""
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self.host = planner._host
+        self.load = planner._load
+        self.store = planner._store
+        self.fetch_anew = planner._fetch_anew
+        self.get = planner._frontier.kv.get
+        self.shard = planner._frontier.book.shard
+
+    def requeue(self, host: str, url: str, record: UrlRecord, lane: int, rank: int) -> None:
+        self._planner._unqueue(host, url, record)
+        self._planner._enqueue(host, url, record, lane, rank)
 
 
 def _asked_again(claimed: UrlRecord, stored: UrlRecord) -> bool:

@@ -8,6 +8,8 @@ still decode; a value of a newer version is refused, never guessed. Keys (`s` = 
     h s host                       a host                r s origin                  robots of an origin
     g s host                       a host outside the seed that a robots.txt redirected to, backed off (a host record)
     i address                      an address that is slowed (its `Pace`)
+    s s host 0 group               a sitemap or feed, by the number of the group of what it lists
+    l s host 0 group               what it listed when it was last read (`frontier.listing`)
 """
 
 from typing import TypeVar
@@ -17,6 +19,7 @@ import msgspec
 from crawl_platform.admission.pace import STEADY, Pace
 from crawl_platform.errors import StateError
 from crawl_platform.frontier.parameter_order import OrderEvidence
+from crawl_platform.scheduling.lastmod import Trust
 
 VERSION = b"\x01"
 ADDRESS = b"i"
@@ -27,6 +30,9 @@ NO_LANE = -1
 
 QUEUED, FETCHED, GONE, DROPPED = range(4)
 STATES = ("queued", "fetched", "gone", "dropped")
+
+PAGE, SITEMAP, FEED = range(3)
+KINDS = ("page", "sitemap", "feed")
 
 
 def manifest_label(series: str, manifest: int) -> str:
@@ -68,6 +74,13 @@ class UrlRecord(msgspec.Struct, array_like=True):
     page_in: str = ""
     worth: str = ""
     """Why it has the value that an appraisal gave it, for people."""
+    kind: int = PAGE
+    lastmod: float = 0.0
+    """When a sitemap or feed said last that it has changed (UTC seconds); 0: never."""
+    claimed: float = 0.0
+    """A lastmod claims a change since the last visit: how likely that is to be true (`scheduling.lastmod`)."""
+    pulled: bool = False
+    """Its visit has been brought forward by that claim."""
 
     def rows_in(self, series: str, manifest: int) -> bool:
         """Whether rows that still count came with that manifest."""
@@ -121,6 +134,19 @@ class HostRecord(msgspec.Struct, array_like=True):
     """URLs per series that may have no end (`frontier.series`); replaced, never changed."""
     turned_away: dict[str, int] = {}
     """Links to it that a trap filter turned away, by its name; replaced, never changed."""
+    wishes: str = ""
+    """What its robots.txt says about uses of it, as last told in `hosts`."""
+    tdm: tuple[tuple[str, bool], ...] = ()
+    """Rules of its tdmrep.json: (location, reserved)."""
+    claims: Trust = Trust()
+    """How true its lastmods have been."""
+    pulled: int = 0
+    """URLs whose visit a lastmod has brought forward and that have not been visited since."""
+    sitemaps: int = 0
+    """Sitemaps and feeds among its known URLs."""
+    sitemap_day: int = 0
+    sitemap_bytes: int = 0
+    """Bytes of sitemaps and feeds read on that day (days since 1970)."""
 
 
 class Waiting(msgspec.Struct, array_like=True, frozen=True):
@@ -132,6 +158,18 @@ class Waiting(msgspec.Struct, array_like=True, frozen=True):
     rate_b: float = 0.0
     last_success_at: float = 0.0
     fails: int = 0
+    kind: int = PAGE
+    claimed: float = 0.0
+
+
+class SitemapRecord(msgspec.Struct, array_like=True):
+    """A sitemap or feed, beside its record as a URL; or, at a host whose pages one elsewhere lists, its name."""
+
+    url: str
+    vouched: tuple[str, ...] = ()
+    """Hosts whose robots.txt names it: it may list any URL of theirs."""
+    level: int = 0
+    """Indexes above it."""
 
 
 class RobotsRecord(msgspec.Struct, array_like=True):
@@ -148,10 +186,10 @@ class RobotsRecord(msgspec.Struct, array_like=True):
     """Tries in that outage."""
 
 
-R = TypeVar("R", UrlRecord, HostRecord, RobotsRecord, Waiting, Pace)
+R = TypeVar("R", UrlRecord, HostRecord, RobotsRecord, Waiting, Pace, SitemapRecord)
 
 
-def encode(record: UrlRecord | HostRecord | RobotsRecord | Waiting | Pace) -> bytes:
+def encode(record: UrlRecord | HostRecord | RobotsRecord | Waiting | Pace | SitemapRecord) -> bytes:
     return VERSION + msgspec.msgpack.encode(record)
 
 
@@ -172,8 +210,9 @@ def decode(data: bytes, type_: type[R]) -> R:
 def waiting(record: UrlRecord) -> Waiting:
     """The copy that goes with the record's place in a queue."""
     return Waiting(
-        record.group, record.value, record.rate_a, record.rate_b, record.last_success_at, record.fails
-    )
+        record.group, record.value, record.rate_a, record.rate_b, record.last_success_at, record.fails,
+        record.kind, record.claimed,
+    )  # fmt: skip
 
 
 def shard_key(kind: bytes, shard: int) -> bytes:
@@ -227,3 +266,11 @@ def address_key(address: str) -> bytes:
 
 def robots_key(shard: int, origin: str) -> bytes:
     return shard_key(b"r", shard) + origin.encode()
+
+
+def sitemap_key(shard: int, host: str, group: int) -> bytes:
+    return shard_key(b"s", shard) + host.encode() + b"\0" + group.to_bytes(4, "big")
+
+
+def listing_key(shard: int, host: str, group: int) -> bytes:
+    return shard_key(b"l", shard) + host.encode() + b"\0" + group.to_bytes(4, "big")

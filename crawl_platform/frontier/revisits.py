@@ -17,34 +17,45 @@ from crawl_platform.frontier.hosts import Entry, HostState
 from crawl_platform.frontier.kv import OrderedKV
 from crawl_platform.frontier.posterior import prior_of
 from crawl_platform.frontier.priors import Priors
-from crawl_platform.frontier.records import REFRESH, UrlRecord, Waiting
+from crawl_platform.frontier.records import PAGE, REFRESH, UrlRecord, Waiting
 from crawl_platform.scheduling.change_rate import Gamma, posterior
+from crawl_platform.scheduling.lastmod import stale_index
 from crawl_platform.scheduling.refresh import age_of_change, age_of_index, index_one
 from crawl_platform.scheduling.threshold import floor_of, lowered, raised
-from crawl_platform.settings import Refresh
+from crawl_platform.settings import Refresh, Sitemaps
 
 CHOICE = 8
 """Pages that are due among which the best is taken: about 1 µs each."""
 FALLEN = 0.8
 """Part of what it was to which a threshold has to fall before the queue is looked through again."""
+SITEMAPS = Sitemaps()
+WORTH = 8.0
+"""Pages that a sitemap or feed counts for among those that are due: it tells of many."""
 LEAST_THRESHOLD = 1e-9
 """Days (0.1 ms): where the settings put no floor."""
 
 
 class Revisits:
-    def __init__(self, settings: Refresh) -> None:
+    def __init__(self, settings: Refresh, sitemaps: Sitemaps = SITEMAPS) -> None:
         self._settings = settings
+        self._sitemaps = sitemaps
+        self.sitemap_prior = prior_of(settings.prior_shape, sitemaps.prior_rate)
         self.priors = Priors(prior_of(settings.prior_shape, settings.prior_rate))
         self.floor = max(floor_of(settings.interval_min / DAY, settings.least_change), LEAST_THRESHOLD)
         share = settings.oldest_first_share
         self._oldest_every = round(1 / share) if share > 0 else 0
 
     def belief(self, shard: int, host: str, page: UrlRecord | Waiting) -> Gamma:
-        return posterior(self.priors.of(shard, host, page.group), page.rate_a, page.rate_b)
+        return posterior(self.prior(shard, host, page), page.rate_a, page.rate_b)
+
+    def prior(self, shard: int, host: str, page: UrlRecord | Waiting) -> Gamma:
+        return self.priors.of(shard, host, page.group) if page.kind == PAGE else self.sitemap_prior
 
     def interval(self, shard: int, host: str, page: UrlRecord | Waiting, threshold: float) -> float:
         """Age (seconds) at which the page is due for its next visit. A host whose visits have not shown yet what
         they are worth (`threshold` 0) is visited after the mean time between changes."""
+        if page.kind != PAGE:
+            return self._sitemap_interval(shard, host, page)
         belief, longest = self.belief(shard, host, page), self._settings.interval_max
         least = self._least(belief, page.value)
         if page.value <= 0.0:
@@ -52,6 +63,13 @@ class Revisits:
         if threshold <= 0.0:
             return max(least, min(DAY / belief.mean, longest))
         return max(least, age_of_index(*belief, threshold / page.value, longest / DAY) * DAY)
+
+    def _sitemap_interval(self, shard: int, host: str, page: UrlRecord | Waiting) -> float:
+        """A sitemap or feed is read again after the mean time between its changes: what it is worth depends on the
+        pages that it tells of, so no threshold of pages is asked."""
+        settings = self._sitemaps
+        mean = DAY / self.belief(shard, host, page).mean
+        return max(settings.interval_min, min(mean, settings.interval_max))
 
     def _least(self, belief: Gamma, value: float) -> float:
         """Age (seconds) below which a visit is not worth its cost, though there were room for all."""
@@ -76,7 +94,13 @@ class Revisits:
 
     def _index(self, state: HostState, page: Waiting, now: float) -> float:
         a, b = self.belief(state.shard, state.host, page)
-        return index_one(a, b, (now - page.last_success_at) / DAY, page.value)
+        index = index_one(a, b, (now - page.last_success_at) / DAY, page.value)
+        if page.kind != PAGE:
+            return index * WORTH
+        if page.claimed:
+            oldest = index_one(a, b, self._settings.interval_max / DAY, page.value)
+            return stale_index(index, oldest, state.record.claims.chance)
+        return index
 
     def spare(self, state: HostState, kv: OrderedKV, now: float) -> Entry | None:
         """For a host with nothing to do: the best of the pages that come next and of a few others, if a visit
@@ -117,7 +141,7 @@ class Revisits:
     def _able_at(self, state: HostState, entry: Entry) -> float:
         """From when on (UTC seconds) a visit is worth its cost, were there room for all."""
         page = entry.waiting
-        if page.fails or page.last_success_at == 0.0:
+        if page.fails or page.last_success_at == 0.0 or page.kind != PAGE:
             return math.inf
         return page.last_success_at + self._least(self.belief(state.shard, state.host, page), page.value)
 
@@ -125,7 +149,7 @@ class Revisits:
 
     def taken(self, state: HostState, page: UrlRecord, now: float, turn: float) -> None:
         """A page that was due is visited: how late it is tells what visits of this host are worth."""
-        if page.fails or page.last_success_at == 0.0:
+        if page.fails or page.last_success_at == 0.0 or page.kind != PAGE or page.pulled:
             return
         due = page.rank / 1000
         belief = self.belief(state.shard, state.host, page)

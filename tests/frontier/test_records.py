@@ -13,6 +13,7 @@ from crawl_platform.frontier.records import (
     VERSION,
     HostRecord,
     RobotsRecord,
+    SitemapRecord,
     UrlRecord,
     Waiting,
     decode,
@@ -25,8 +26,9 @@ from crawl_platform.frontier.records import (
     url_key,
     url_of_key,
 )
+from crawl_platform.scheduling.lastmod import Trust
 
-Record = UrlRecord | HostRecord | RobotsRecord | Waiting
+Record = UrlRecord | HostRecord | RobotsRecord | Waiting | SitemapRecord
 
 NAMES = st.from_regex(r"[a-z0-9-]{1,12}(\.[a-z]{2,5}){1,2}", fullmatch=True)
 URLS = st.from_regex(r"https://[a-z]{1,8}\.test/[!-~]{0,20}", fullmatch=True)
@@ -49,13 +51,24 @@ def _values(type_: type[msgspec.Struct]) -> st.SearchStrategy[Record]:
             st.booleans(),
         ),
         dict[str, int]: st.dictionaries(st.text(max_size=9), U64, max_size=3),
+        tuple[str, ...]: st.lists(st.text(max_size=30), max_size=3).map(tuple),
+        Trust: st.builds(Trust, st.floats(allow_nan=False), st.floats(allow_nan=False)),
+        tuple[tuple[str, bool], ...]: st.lists(
+            st.tuples(st.text(max_size=30), st.booleans()), max_size=3
+        ).map(tuple),
         dict[int, int]: st.dictionaries(U64, U64, max_size=3),
         dict[int, tuple[int, ...]]: st.dictionaries(U64, st.lists(U64, max_size=3).map(tuple), max_size=3),
     }
     return st.builds(type_, **{f.name: kinds[f.type] for f in msgspec.structs.fields(type_)})  # type: ignore[arg-type,return-value]
 
 
-@given(_values(UrlRecord) | _values(HostRecord) | _values(RobotsRecord) | _values(Waiting))
+@given(
+    _values(UrlRecord)
+    | _values(HostRecord)
+    | _values(RobotsRecord)
+    | _values(Waiting)
+    | _values(SitemapRecord)
+)
 @settings(deadline=None)
 def test_a_record_comes_back_as_it_was(record: Record) -> None:
     assert decode(encode(record), type(record)) == record
