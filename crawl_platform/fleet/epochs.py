@@ -15,11 +15,11 @@ from crawl_platform.commit.manifest import FAST, Manifest
 from crawl_platform.commit.outbox import Outbox
 from crawl_platform.commit.staging import Row, RowBuffer, stage
 from crawl_platform.fleet.inbox import Arrival, Inbox
-from crawl_platform.fleet.messages import Discover, DiscoveredUrl, encode
+from crawl_platform.fleet.messages import Discover, DiscoveredUrl, RobotsHop, RobotsReply, encode
 from crawl_platform.fleet.rows import host_row
 from crawl_platform.frontier.absorb import absorb
 from crawl_platform.frontier.frontier import Frontier
-from crawl_platform.frontier.lease import Lease, PageResult, RobotsResult
+from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult
 from crawl_platform.frontier.plan import Plan, Planner
 from crawl_platform.lake.delta import StagedFile
 from crawl_platform.lake.tables import SCHEMA_VERSION
@@ -39,11 +39,15 @@ class Epoch:
     robots: list[tuple[RobotsResult, float]] = field(default_factory=list)
     arrivals: list[Arrival] = field(default_factory=list)
     denied: list[Lease] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+    """URLs that a long list names, ahead of the result that ends it."""
+    letters: list[tuple[int, RobotsHop | RobotsReply]] = field(default_factory=list)
+    """Messages to other cells' shards."""
     opened_at: float = 0.0
     operations: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.rows or self.pages or self.robots or self.arrivals or self.denied)
+        return bool(self.rows or self.pages or self.robots or self.arrivals or self.denied or self.letters or self.found)
 
 
 class Series:
@@ -142,11 +146,15 @@ class Series:
         epoch.robots += newer.robots
         epoch.arrivals += newer.arrivals
         epoch.denied += newer.denied
+        epoch.found += newer.found
+        epoch.letters += newer.letters
         epoch.operations += newer.operations
 
     def _commit(self, epoch: Epoch, number: int, files: tuple[StagedFile, ...]) -> Manifest | None:
         now, boot = self._clock.now(), self._clock.boottime()
         planner = Planner(self._frontier, now, self.name, number if files else 0)
+        for found in epoch.found:
+            planner.discover(found)
         for page in epoch.pages:
             planner.page(page)
         for lease in epoch.denied:
@@ -156,6 +164,8 @@ class Series:
         self._inbox.apply(planner, epoch.arrivals)
         plan = planner.finish()
         self._post_foreign(plan)
+        for shard, letter in epoch.letters:
+            self._outbox.add_message(plan.batch, f"inbox.{shard}", encode(letter))
         manifest = self._manifest(plan, epoch, number, files, now) if files else None
         if manifest is not None:
             self._outbox.add(plan.batch, manifest, self._outbox.fetches)
@@ -199,6 +209,7 @@ class Series:
         for shard, found in plan.foreign.items():
             for start in range(0, len(found), MESSAGE_URLS):
                 urls = tuple(
-                    DiscoveredUrl(f.url, f.depth, f.value) for f in found[start : start + MESSAGE_URLS]
+                    DiscoveredUrl(f.url, f.depth, f.value, f.kind, f.sitemap, f.lastmod, f.vouched, f.level)
+                    for f in found[start : start + MESSAGE_URLS]
                 )
                 self._outbox.add_message(plan.batch, f"inbox.{shard}", encode(Discover(urls)))

@@ -21,15 +21,18 @@ from crawl_platform.fleet.messages import (
     InboxMessage,
     Recrawl,
     Redeliver,
+    RobotsHop,
+    RobotsReply,
     decode_inbox,
     subject_host,
 )
 from crawl_platform.fleet.rows import host_row
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import Batch, OrderedKV, prefix_end
-from crawl_platform.frontier.lease import Found, value_at
+from crawl_platform.frontier.lease import Found, Hop, value_at
 from crawl_platform.frontier.plan import Planner
 from crawl_platform.frontier.records import UrlRecord, decode, shard_key, shard_range, url_of_key
+from crawl_platform.web.url import host_of
 
 log = logging.getLogger(__name__)
 WEEK = 7 * 86_400.0
@@ -158,6 +161,11 @@ class Inbox:
                 planner.appraise(worth.url, worth.value, worth.reason)
         elif isinstance(message, Excluded):
             planner.exclude(message.host)
+        elif isinstance(message, RobotsHop):
+            hop = Hop(message.origin, message.url, message.hops, message.until)
+            self.ignored += not self._frontier.errands.wait_at(host_of(message.url), hop)
+        elif isinstance(message, RobotsReply):
+            self._frontier.errands.replies.append(message.reply())
 
     def _recrawl(self, planner: Planner, message: Recrawl, at: float) -> None:
         key = b"d" + message.request_id.encode()

@@ -8,8 +8,10 @@ from typing import Annotated
 
 import msgspec
 
+from crawl_platform.frontier.errands import HopReply
 from crawl_platform.web.host import is_hostname
-from crawl_platform.web.url import canonicalize, host_of
+from crawl_platform.web.robots import MAX_BYTES
+from crawl_platform.web.url import canonicalize, host_of, origin_of
 
 Depth = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 Value = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
@@ -70,7 +72,40 @@ class Appraise(msgspec.Struct, frozen=True, tag="appraise"):
     urls: tuple[Worth, ...]
 
 
-InboxMessage = Discover | Admit | Recrawl | Redeliver | Appraise
+class RobotsHop(msgspec.Struct, frozen=True, tag="robots_hop"):
+    """The robots.txt of `origin`, a host of another shard, has redirected to `url` here, its redirect number `hops`.
+    Ask for it at an ordinary turn of its host, and reply; after `until` (UTC seconds) nobody waits."""
+
+    origin: str
+    url: str
+    hops: Annotated[int, msgspec.Meta(ge=1, le=100)]
+    until: Annotated[float, msgspec.Meta(ge=0.0, le=1e11)]
+
+
+class RobotsReply(msgspec.Struct, frozen=True, tag="robots_reply"):
+    """What a `RobotsHop` brought. `status` is null where there was no answer; `target` is a redirect's."""
+
+    origin: str
+    url: str
+    hops: Annotated[int, msgspec.Meta(ge=1, le=100)]
+    outcome: str
+    status: int | None = None
+    target: str = ""
+    body: bytes = b""
+
+    @staticmethod
+    def of(reply: HopReply) -> "RobotsReply":
+        return RobotsReply(
+            reply.origin, reply.url, reply.hops, reply.outcome, reply.status, reply.target, reply.body
+        )
+
+    def reply(self) -> HopReply:
+        return HopReply(
+            self.origin, self.url, self.hops, self.outcome, self.status, self.target, self.body[:MAX_BYTES]
+        )
+
+
+InboxMessage = Discover | Admit | Recrawl | Redeliver | Appraise | RobotsHop | RobotsReply
 
 
 class HostPolicy(msgspec.Struct, frozen=True):
@@ -152,7 +187,18 @@ def decode_inbox(data: bytes) -> InboxMessage:
         return msgspec.structs.replace(message, urls=_canonical(message.urls))
     if isinstance(message, Appraise):
         return Appraise(_canonical_worths(message.urls))
+    if isinstance(message, RobotsHop | RobotsReply):
+        _require_robots_urls(message)
     return Discover(_canonical(message.urls)) if isinstance(message, Discover) else message
+
+
+def _require_robots_urls(message: RobotsHop | RobotsReply) -> None:
+    target = message.target if isinstance(message, RobotsReply) else ""
+    if any(canonicalize(url) != url for url in (message.url, target or message.url)):
+        raise msgspec.ValidationError(f"not a canonical URL: {message.url[:200]!r} or {target[:200]!r}")
+    root = canonicalize(message.origin + "/")
+    if root is None or origin_of(root) != message.origin:
+        raise msgspec.ValidationError(f"not an origin: {message.origin[:200]!r}")
 
 
 def _is_host(name: str) -> bool:
@@ -163,7 +209,9 @@ def subject_host(message: InboxMessage) -> str | None:
     """The host that the message is about, None if it is about the shard."""
     if isinstance(message, Admit):
         return message.host
-    return host_of(message.url) if isinstance(message, Recrawl) else None
+    if isinstance(message, RobotsReply):
+        return host_of(message.origin)
+    return host_of(message.url) if isinstance(message, Recrawl | RobotsHop) else None
 
 
 def _canonical(urls: tuple[DiscoveredUrl, ...]) -> tuple[DiscoveredUrl, ...]:

@@ -61,6 +61,8 @@ class RobotsAnswers:
                 hop = p.frontier.errands.chains[reply.origin]
                 self._send(host_of(hop.url), RobotsHop(hop.origin, hop.url, hop.hops, hop.until))
             if led in ("followed", "elsewhere"):
+                # The chain may have come back to its own host, which has waited for it.
+                p.frontier.reschedule(host_of(reply.origin), now, p.clock.boottime())
                 return
             if led == "barred":
                 self._settle(HopReply(reply.origin, reply.target, reply.hops, BARRED), "disallow_all")

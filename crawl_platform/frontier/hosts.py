@@ -81,6 +81,10 @@ class HostState:
     in_flight: bool = False
     unproven: bool = True
     """Not yet seen to answer, or slow or unwell when last asked: such hosts never get all the slots."""
+    guest: bool = False
+    """Not in the seed: nothing is asked of it but what a robots.txt of the seed has redirected to."""
+    ran_errand: bool = False
+    """Its last turn went to another host's robots.txt, so the next is for its own pages."""
 
     def head(self, kv: OrderedKV, lane: int) -> Entry | None:
         """The first entry of `lane` that may be claimed once it is due."""

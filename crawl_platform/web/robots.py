@@ -222,12 +222,14 @@ def _is_one_word(name: str, value: str) -> bool:
     return " " not in name and len(value.split()) == 1
 
 
+def whole_lines(body: bytes) -> bytes:
+    """A body that was cut off somewhere, without its last line: cut in the middle, a rule would say something else."""
+    return body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
+
+
 def _decode(body: bytes) -> str:
     """Text is latin-1: one character per octet, so that no byte can void the file."""
-    text = body[:MAX_BYTES]
-    if len(body) > MAX_BYTES:
-        # A rule cut in the middle would say something else.
-        text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
+    text = whole_lines(body[:MAX_BYTES]) if len(body) >= MAX_BYTES else body
     if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = text.decode("utf-16", "ignore").encode()
     for mark in (b"\xef\xbb\xbf", b"\xef\xbb", b"\xef"):

@@ -280,42 +280,6 @@ def test_an_unreachable_robots_stops_the_host_until_it_is_tried_again() -> None:
     assert rig.clock.now() - begun == pytest.approx(300, abs=0.1)
 
 
-def test_a_robots_redirect_on_the_same_host_is_followed_one_hop_per_turn() -> None:
-    rig = FrontierRig(A, open_robots=False)
-    rig.discover(url("1"))
-    lease = rig.next_claim()
-    assert isinstance(lease, RobotsLease)
-
-    assert rig.frontier.follow_robots(lease, "https://a.test/r2", 5)
-    rig.land(lease)
-    second = rig.next_claim()
-
-    assert isinstance(second, RobotsLease)
-    assert (second.url, second.hops, second.origin) == ("https://a.test/r2", 1, "https://a.test")
-
-
-@pytest.mark.parametrize("target", [None, "https://b.test/robots.txt"])
-def test_a_robots_redirect_to_another_host_or_nowhere_is_not_followed(target: str | None) -> None:
-    rig = FrontierRig(A, open_robots=False)
-    rig.discover(url("1"))
-    lease = rig.next_claim()
-    assert isinstance(lease, RobotsLease)
-
-    assert not rig.frontier.follow_robots(lease, target, 5)
-
-
-def test_robots_redirects_end_at_the_limit() -> None:
-    rig = FrontierRig(A, open_robots=False)
-    rig.discover(url("1"))
-    for _ in range(3):
-        lease = rig.next_claim()
-        assert isinstance(lease, RobotsLease)
-        followed = rig.frontier.follow_robots(lease, "https://a.test/again", 2)
-        rig.land(lease)
-
-    assert not followed
-
-
 # the boundary
 
 
