@@ -8,6 +8,7 @@ to and how long it may get; the frontier counts per host (`frontier.series`).
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
@@ -28,12 +29,12 @@ _FIRST_YEAR, _LAST_YEAR = 1800, 2060
 
 # A year, followed by a month, by month and day, or by the end of a parameter.
 _year = re.compile(
-    r"(?:[?&;][a-z_]*(?:date|month|year|day|week|cal|start|from|to|until)[a-z_]*=|/)"
+    r"(?:[?&;][a-z_]{0,16}(?:date|month|year|day|week|cal|start|from|to|until)[a-z_]{0,16}=|/)"
     r"([0-9]{4})(?:(?=[/-](?:0?[1-9]|1[0-2])(?![0-9]))|(?=(?:0[1-9]|1[0-2])[0-3][0-9](?![0-9]))|(?=[&;]|\Z))",
     re.IGNORECASE,
 ).findall
 _in_calendar = re.compile(
-    r"calend|event|archive|agenda|schedule|diary|[?&;][a-z_]*(?:date|month|year)|/[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}(?![0-9])",
+    r"calend|event|archive|agenda|schedule|diary|[?&;][a-z_]{0,16}(?:date|month|year)|/[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}(?![0-9])",
     re.IGNORECASE,
 ).search
 # A digit run of four, without which there is no year; saves the search on most URLs.
@@ -73,8 +74,8 @@ def _repeats_segments(url: str, limits: Frontier) -> bool:
     path = url.partition("?")[0]
     if path.count("/") - 2 <= most:
         return False
-    segments = [segment for segment in path.split("/")[3:] if segment]
-    return len(segments) - len(set(segments)) >= most and any(segments.count(s) > most for s in set(segments))
+    times = Counter(segment for segment in path.split("/")[3:] if segment)
+    return max(times.values(), default=0) > most
 
 
 def _calendar_run(url: str, limits: Frontier) -> bool:
@@ -123,11 +124,14 @@ _dated_path = re.compile(
     re.IGNORECASE,
 ).search
 _dated_query = re.compile(
-    r"[?&;][a-z_]*(?:date|month|day|week|cal|start|from|until)[a-z_]*=(?:1[89]|20)[0-9]{2}-?[01][0-9](?:-?[0-3][0-9])?(?:[&;]|\Z)"
-    r"|[?&;][a-z_]*year[a-z_]*=(?:1[89]|20)[0-9]{2}[&;](?:[^#]*[&;])?[a-z_]*month[a-z_]*="
-    r"|[?&;][a-z_]*month[a-z_]*=[a-z0-9]{1,9}[&;](?:[^#]*[&;])?[a-z_]*year[a-z_]*=",
+    r"[?&;][a-z_]{0,16}(?:date|month|day|week|cal|start|from|until)[a-z_]{0,16}="
+    r"(?:1[89]|20)[0-9]{2}-?[01][0-9](?:-?[0-3][0-9])?(?:[&;]|\Z)",
     re.IGNORECASE,
 ).search
+_year_parameter = re.compile(
+    r"[?&;][a-z_]{0,16}year[a-z_]{0,16}=(?:1[89]|20)[0-9]{2}(?:[&;]|\Z)", re.IGNORECASE
+).search
+_month_parameter = re.compile(r"[?&;][a-z_]{0,16}month[a-z_]{0,16}=[a-z0-9]", re.IGNORECASE).search
 _varying = re.compile(rf"[0-9]+|(?<=[/=-]){_MONTH}(?=[/&;?-]|\Z)", re.IGNORECASE).sub
 
 
@@ -138,5 +142,11 @@ def series_of(url: str, limits: Frontier) -> Iterator[Series]:
         names = sorted({part.partition("=")[0] for part in query.split("&")})
         most = max(limits.max_parameter_variants >> 2 * (len(names) - 1), LEAST_VARIANTS)
         yield Series("parameter-explosion", f"{path}?{'&'.join(names)}", most)
-    if _four_digits(url) and (_dated_path(path) or _dated_query(url)):
+    if _four_digits(url) and _is_position(path, url):
         yield Series("endless-calendar", _varying("#", url), limits.max_calendar_pages)
+
+
+def _is_position(path: str, url: str) -> bool:
+    if _dated_path(path) or _dated_query(url):
+        return True
+    return _year_parameter(url) is not None and _month_parameter(url) is not None

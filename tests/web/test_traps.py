@@ -1,8 +1,14 @@
+import gzip
+import time
+from collections import Counter
+from typing import get_args
+
 import pytest
 
-from crawl_platform.settings import Frontier
+from crawl_platform.settings import Frontier, TrapName
 from crawl_platform.web import traps
-from crawl_platform.web.traps import FILTERS, trap_reason
+from crawl_platform.web.traps import FILTERS, series_of, trap_reason
+from tests.web.cases import shared_path
 
 LIMITS = Frontier()
 TRAPS = {
@@ -49,6 +55,121 @@ def test_limits_come_from_the_settings() -> None:
     assert trap_reason("http://a.example/a?b=1&c=2", Frontier(max_parameters=1)) == "too-many-parameters"
     assert trap_reason("http://a.example/abc", Frontier(max_url_length=10)) == "url-too-long"
     assert trap_reason("http://a.example/a/a", Frontier(max_repeated_segments=1)) == "repeated-segments"
+
+
+def test_every_name_in_the_settings_is_a_filters() -> None:
+    counted = {series.name for url in ("http://a.example/2024/03?a=1",) for series in series_of(url, LIMITS)}
+
+    assert {filter_.name for filter_ in FILTERS} | counted == set(get_args(TrapName))
+
+
+def test_a_filter_that_is_off_does_not_hide_another() -> None:
+    url = "http://a.example:25/a/a/a/a/a"
+
+    assert trap_reason(url, LIMITS) == "bad-port"
+    assert trap_reason(url, LIMITS, ("bad-port",)) == "repeated-segments"
+    assert trap_reason(url, LIMITS, ("bad-port", "repeated-segments")) is None
+
+
+CALENDARS = [
+    "/2024/03",
+    "/2024/03/",
+    "/2024/3/7",
+    "/events/2031-03-31/",
+    "/events/2031/march/",
+    "/calendar/2024/03/12/day",
+    "/cal?month=2024-03",
+    "/cal?date=20240312&view=day",
+    "/cal?year=2024&month=3",
+    "/cal?month=mar&x=1&year=2024",
+]
+NO_CALENDARS = [
+    "/2024/03/12/a-story",
+    "/2024/03/report.html",
+    "/list?start=40",
+    "/list?from=2024",
+    "/p?year=2024",
+    "/1234/05",
+    "/rfc/2119/3",
+    "/search?q=2024-03-12",
+    "/v/2024/",
+    "/2024/13/",
+]
+
+
+@pytest.mark.parametrize("path", CALENDARS)
+def test_a_position_in_a_calendar_belongs_to_the_series_of_that_calendar(path: str) -> None:
+    assert "endless-calendar" in {series.name for series in series_of(f"http://a.example{path}", LIMITS)}
+
+
+@pytest.mark.parametrize("path", NO_CALENDARS)
+def test_what_only_holds_a_date_is_no_position_in_a_calendar(path: str) -> None:
+    assert "endless-calendar" not in {series.name for series in series_of(f"http://a.example{path}", LIMITS)}
+
+
+def test_all_positions_of_one_calendar_are_one_series() -> None:
+    def key(path: str) -> str:
+        return next(
+            s.key for s in series_of(f"http://a.example{path}", LIMITS) if s.name == "endless-calendar"
+        )
+
+    assert key("/events/2024/03/") == key("/events/1999/12/") != key("/talks/2024/03/")
+    assert key("/events/2031/march/") == key("/events/1999/may/")
+    assert key("/cal?year=2024&month=3") == key("/cal?year=1999&month=12")
+
+
+SITES = (
+    "apache2-doc",
+    "debian-handbook",
+    "postgresql-doc-15",
+    "python-django-doc",
+    "python3.11-doc",
+    "r-doc-html",
+)
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_no_page_of_a_real_manual_is_taken_for_a_trap(site: str) -> None:
+    with gzip.open(shared_path(f"docs_sites/{site}.shared.edges.tsv.gz"), "rt") as lines:
+        urls = {
+            f"https://docs.example/{site}/{end}"
+            for line in lines
+            for end in line.rstrip("\n").split("\t")[:2]
+        }
+    counts = Counter((s.name, s.key, s.most) for url in urls for s in series_of(url, LIMITS))
+
+    assert urls
+    assert {url: reason for url in urls if (reason := trap_reason(url, LIMITS))} == {}
+    assert [series for series, count in counts.items() if count > series[2]] == []
+
+
+HOSTILE = [
+    "a/",
+    "a=1&",
+    "x&year=2024&",
+    "/2024",
+    "session/",
+    "?month=1&",
+    "1999&month",
+    "/s/",
+    "/1900/jan",
+    "/s/a1",
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_the_time_for_a_look_grows_with_the_length_and_no_faster(piece: str) -> None:
+    limits = Frontier(max_url_length=1_000_000, max_parameters=1_000_000, max_repeated_segments=1_000_000)
+
+    def seconds(size: int) -> float:
+        url = f"http://a.example/?{piece * (size // len(piece))}"
+        begun = time.process_time()
+        for one in (url, url.replace("?", "")):
+            trap_reason(one, limits)
+            list(series_of(one, limits))
+        return time.process_time() - begun
+
+    assert min(seconds(100_000) for _ in range(3)) < 40 * min(seconds(10_000) for _ in range(5)) + 0.002
 
 
 @pytest.mark.parametrize("name", [filter_.name for filter_ in FILTERS])
