@@ -58,6 +58,8 @@ def judged(crawled: Crawled, host: HostileHost) -> str:
         return f"never ended as {row.seen}"
     if row.truncated and not any(fetch["truncated"] for fetch in rows):
         return "was not flagged as truncated"
+    if row.odd and not any(row.odd in str(fetch["oddities"]).split(",") for fetch in rows):
+        return f"was not flagged as {row.odd}"
     requests = len(crawled.asked(host))
     return f"{requests} requests, more than {row.most}" if requests > row.most else ""
 

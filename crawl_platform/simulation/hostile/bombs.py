@@ -85,7 +85,14 @@ ROWS = (
     _row("bomb-br", "100 MB as brotli", ("ok",), _bomb(_brotli, "br"), truncated=True),
     _row("bomb-zstd", "100 MB as zstd", ("ok",), _bomb(_zstd, "zstd"), truncated=True),
     _row("bomb-members", "20,000 empty gzip members before the page", ("ok",), _bomb(_members, "gzip")),
-    _row("bomb-stacked", "gzip in gzip", ("ok",), _bomb(_twice, "gzip, gzip"), truncated=True),
+    _row(
+        "bomb-stacked",
+        "gzip in gzip",
+        ("ok",),
+        _bomb(_twice, "gzip, gzip"),
+        truncated=True,
+        odd="stacked_encoding",
+    ),
     _row(
         "bomb-deep",
         "says that it is packed 200 times",

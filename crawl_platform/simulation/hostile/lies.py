@@ -7,7 +7,7 @@ from crawl_platform.simulation.hostile.misbehaviour import Act, Misbehaviour
 from crawl_platform.simulation.hostile.visit import Headers, Visit, page, plain_page
 
 _lie = partial(Misbehaviour, "lies")
-_reset = partial(Misbehaviour, "resets", outcomes=("connection_lost",))
+_reset = partial(Misbehaviour, "resets", outcomes=("connection_lost", "connection_stale"))
 _PAGE = page("a page", "<p>words and words</p>")
 _GZIPPED = zlib.compress(_PAGE, wbits=31)
 
@@ -36,6 +36,11 @@ def _typed(kind: str, body: bytes) -> Act:
     return act
 
 
+async def _slowly(visit: Visit) -> None:
+    """Asks for time between requests, in which a kept connection grows old."""
+    await visit.answer(b"User-agent: *\nCrawl-delay: 3\n", kind="text/plain")
+
+
 async def _stale(visit: Visit) -> None:
     """Ends a kept connection under the request: it has gone out, and nobody will answer."""
     if not visit.earlier:
@@ -44,23 +49,39 @@ async def _stale(visit: Visit) -> None:
 
 LIES = (
     _lie(
-        "length-short", "a Content-Length shorter than the body", ("ok",), _says([("Content-Length", "20")])
+        "length-short",
+        "a Content-Length shorter than the body",
+        ("ok",),
+        _says([("Content-Length", "20")]),
+        odd="long_body",
     ),
     _lie(
-        "length-long", "a Content-Length longer than the body", ("ok",), _says([("Content-Length", "5000")])
+        "length-long",
+        "a Content-Length longer than the body",
+        ("ok",),
+        _says([("Content-Length", "5000")]),
+        odd="short_body",
     ),
-    _lie("length-negative", "a negative Content-Length", ("bad_http",), _says([("Content-Length", "-5")])),
+    _lie(
+        "length-negative",
+        "a negative Content-Length",
+        ("ok",),
+        _says([("Content-Length", "-5")]),
+        odd="bad_length",
+    ),
     _lie(
         "lengths",
         "two Content-Lengths that differ",
-        ("bad_http",),
+        ("ok",),
         _says([("Content-Length", "20"), ("Content-Length", "30")]),
+        odd="several_lengths",
     ),
     _lie(
         "gzip-lie",
         "says gzip, sends plain text",
         ("ok",),
         _says([("Content-Encoding", "gzip"), ("Content-Length", str(len(_PAGE)))]),
+        odd="false_encoding",
     ),
     _lie(
         "gzip-cut",
@@ -68,6 +89,7 @@ LIES = (
         ("ok",),
         _says([("Content-Encoding", "gzip"), ("Content-Length", "60")], _GZIPPED[:60]),
         truncated=True,
+        odd="cut_encoding",
     ),
     _lie(
         "gzip-noise",
@@ -78,8 +100,9 @@ LIES = (
     _lie(
         "unknown-encoding",
         "an encoding that nobody knows",
-        ("bad_encoding",),
+        ("ok",),
         _says([("Content-Encoding", "rot13")]),
+        odd="unknown_encoding",
     ),
     _lie(
         "image-as-page",
@@ -100,8 +123,20 @@ LIES = (
         ("ok",),
         _typed("text/html; charset=klingon-7", b"<title>\xff\xfe\xc3\x28</title>\x80\x81"),
     ),
-    _lie("body-of-204", "204 with a body", ("ok",), _says([("Content-Length", str(len(_PAGE)))], status=204)),
-    _lie("status-999", "a status that does not exist", ("client_error",), _says([], status=999)),
+    _lie(
+        "body-of-204",
+        "204 with a body",
+        ("ok",),
+        _says([("Content-Length", str(len(_PAGE)))], status=204),
+        odd="forbidden_body",
+    ),
+    _lie(
+        "status-999",
+        "a status that does not exist",
+        ("client_error",),
+        _says([], status=999),
+        odd="unknown_status",
+    ),
     _lie(
         "not-http",
         "answers what is no HTTP",
@@ -123,6 +158,7 @@ LIES = (
         "a part that nobody asked for",
         ("ok",),
         _says([("Content-Range", "bytes 0-9/90")], status=206),
+        odd="unasked_range",
     ),
     _lie(
         "upgrade",
@@ -142,6 +178,7 @@ LIES = (
         ("connection_stale", "ok"),
         _stale,
         seen="connection_stale",
+        robots=_slowly,
     ),
 )
 

@@ -23,9 +23,9 @@ class Misbehaviour:
     """`act` answers whatever is asked for but robots.txt, which `robots` answers; both may do nothing of the kind.
 
     `outcomes`: how each fetch of `watched` (a path; "": any) may end: names of `fetch.outcome`. `seen`: the one of
-    them that has to come. `truncated`: a fetch of it is flagged as cut. `most`: requests that a whole crawl of the
-    host may take where a URL gets two attempts and a host 36 pages. `seed`: the URL that is seeded instead of the
-    host's root, with {http} for the port.
+    them that has to come. `truncated`, `odd`: a fetch of it is flagged as cut, or with this oddity. `most`: requests
+    that a whole crawl of the host may take where a URL gets two attempts and a host 36 pages. `seed`: the URL that is
+    seeded instead of the host's root, with {http} for the port.
     """
 
     family: str
@@ -40,5 +40,6 @@ class Misbehaviour:
     watched: str = "/"
     seen: str = ""
     truncated: bool = False
+    odd: str = ""
     most: int = 12
     seed: str = ""

@@ -70,5 +70,5 @@ ROWS = (
         _to("http://to-mail-port.hostile.test:25/"),
     ),
     _row("to-nowhere", "redirects without Location", ("bad_redirect",), _nowhere),
-    _row("to-bytes", "a Location that is no text", ("redirect",), _bytes),
+    _row("to-bytes", "a Location that is no text", ("redirect",), _bytes, odd="raw_location"),
 )

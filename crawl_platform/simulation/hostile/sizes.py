@@ -91,6 +91,11 @@ ROWS = (
         ("bad_http", "response_flood", "headers_too_large"),
         _chunk_extensions,
     ),
-    _row("trailers", "trailers without end", ("response_flood", "headers_too_large"), _trailers),
-    _row("huge-chunk", "a chunk that claims 16 EiB, of which little comes", ("read_timeout",), _huge_chunk),
+    _row("trailers", "trailers without end", ("headers_too_large", "response_flood", "bad_http"), _trailers),
+    _row(
+        "huge-chunk",
+        "a chunk that claims 16 EiB, of which little comes",
+        ("read_timeout", "too_slow"),
+        _huge_chunk,
+    ),
 )

@@ -54,6 +54,6 @@ ROWS = (
     _row("drip-head", "one byte of head each 0.1 s, without end", ("too_slow",), _drip_head),
     _row("drip-body", "one byte of body each 0.1 s", ("too_slow",), _drip_body),
     _row("late", "the first byte comes late, but comes", ("ok",), _late),
-    _row("stall", "falls silent in the middle of the body", ("read_timeout",), _stall),
-    _row("unended", "never sends the last chunk", ("read_timeout",), _unended),
+    _row("stall", "falls silent in the middle of the body", ("read_timeout", "too_slow"), _stall),
+    _row("unended", "never sends the last chunk", ("read_timeout", "too_slow"), _unended),
 )
