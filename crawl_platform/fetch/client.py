@@ -29,6 +29,8 @@ NO_BODY = REDIRECTS | {204, 304}
 FIRST = frozenset({"location", "content-length", "retry-after", "etag", "date"})
 LAST = frozenset({"content-type", "last-modified", "content-range"})
 """Headers of which one counts when there are several; values of all others are joined (RFC 9110 §5.3)."""
+LINES = frozenset({"x-robots-tag"})
+"""Headers whose values have to be told apart: an agent that one of them names is not meant by the next."""
 TEXTS = ("text/html", "text/plain", "application/xhtml+xml")
 
 
@@ -114,7 +116,7 @@ class HttpClient:
             nonlocal begun
             begun = self._clock.boottime()
 
-        attempt = Attempt(address, written, via=proxy_endpoint(proxy) if proxy else None)
+        attempt = Attempt(address, written, cap, via=proxy_endpoint(proxy) if proxy else None)
         try:
             target = URL(url, encoded=True)
             name = target.raw_host or host
@@ -263,7 +265,7 @@ def _settle(reply: aiohttp.ClientResponse, headers: dict[str, str], found: set[O
         if name in FIRST:
             headers[name] = values[0]
         elif name not in LAST:
-            headers[name] = ", ".join(values)
+            headers[name] = ("\n" if name in LINES else ", ").join(values)
         if name == "content-type" and len(set(values)) > 1:
             found.add(Oddity.SEVERAL_TYPES)
         elif name == "location" and len(set(values)) > 1:

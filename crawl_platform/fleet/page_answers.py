@@ -7,15 +7,19 @@ from crawl_platform.fetch.outcome import DISPOSITIONS, Outcome
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.parts import Parts, redirect_target
 from crawl_platform.fleet.rows import body_hash, fetch_row, link_row, page_facts, page_row
+from crawl_platform.fleet.uses import Uses, note_tdmrep, uses_of
 from crawl_platform.frontier.lease import Found, Lease, PageResult, value_at
 from crawl_platform.frontier.posterior import posterior_after, predicted_change
-from crawl_platform.frontier.records import FASTLANE, FRESHLANE
+from crawl_platform.frontier.records import FASTLANE, FEED, FRESHLANE, KINDS
 from crawl_platform.scheduling.change_rate import Gamma
 from crawl_platform.scheduling.templates import group_id, template_of
 from crawl_platform.web.url import canonicalize
 
 LinkSet = dict[tuple[str, str, str], tuple[bool, str]]
 """(canonical target, position, rel) → (nofollow, anchor of the first such link)."""
+
+MOST_FEEDS = 5
+"""Feeds taken from one page."""
 
 
 class PageAnswers:
@@ -51,7 +55,7 @@ class PageAnswers:
         template = self._template(lease)
         result.group = group_id(lease.host, template)
         row = fetch_row(
-            fetch_id, "page", lease, response, p.origin,
+            fetch_id, KINDS[lease.record.kind], lease, response, p.origin,
             **page_facts(lease, window.window_id if window else None),
             group_id=result.group, template=template, rate_a=rates[0], rate_b=rates[1],
             predicted_change=predicted_change(lease.record, result.at, self._prior(lease)), **facts,
@@ -84,6 +88,7 @@ class PageAnswers:
         result.fingerprint, result.link_set = record.fingerprint, record.link_set
         result.posterior = self._posterior(lease, False, result.at)
         self._keep(lease, result, response)
+        _stop_if_refused(result, uses_of(self._p, lease, response, None))
         self._deliver(
             lease, result, self._p.fetch_id(), response,
             changed=False, fingerprint=record.fingerprint or None, body_hash=f"{hashed:016x}",
@@ -113,7 +118,10 @@ class PageAnswers:
                 link_row(fetch_id, lease.url, target, result.at, position, rel, barred, anchor)
                 for (target, position, rel), (barred, anchor) in links.items()
             ]
-        page = page_row(fetch_id, lease, response, facts) if changed is not False else None
+        uses = uses_of(self._p, lease, response, facts)
+        _stop_if_refused(result, uses)
+        note_tdmrep(self._p, lease, response)
+        page = uses.apply(page_row(fetch_id, lease, response, facts)) if changed is not False else None
         series = self._deliver(
             lease, result, fetch_id, response,
             changed=changed, fingerprint=facts.fingerprint, body_hash=f"{hashed:016x}", link_set=result.link_set,
@@ -153,6 +161,10 @@ class PageAnswers:
             target_url = self._known_as(pointer) if pointer else None
             if target_url is not None:
                 follow.setdefault(target_url, Found(target_url, depth, value, lease.record.hops + 1))
+        if self._p.frontier.rules.of(lease.host).sitemaps.feeds:
+            for url in facts.feeds[:MOST_FEEDS]:
+                if (feed := self._known_as(url)) is not None:
+                    follow[feed] = Found(feed, depth, value, kind=FEED)
         return list(follow.values())
 
     def _redirect(self, lease: Lease, response: Response) -> None:
@@ -176,6 +188,11 @@ class PageAnswers:
             word, result.disposition = self._p.spending.answer(lease.host, response.headers)
             result.reason, facts = word or result.reason, {"payment": word or None}
         self._deliver(lease, result, self._p.fetch_id(), response, **facts)
+
+
+def _stop_if_refused(result: PageResult, uses: Uses) -> None:
+    if uses.reason:
+        result.disposition, result.reason = "refused", uses.reason
 
 
 def _hash_links(links: LinkSet) -> int:

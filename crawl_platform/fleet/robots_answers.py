@@ -7,6 +7,7 @@ from crawl_platform.fetch.outcome import Outcome
 from crawl_platform.fleet.messages import RobotsHop, RobotsReply
 from crawl_platform.fleet.parts import Parts, redirect_target
 from crawl_platform.fleet.rows import fetch_row
+from crawl_platform.fleet.uses import note_wishes
 from crawl_platform.frontier.errands import HopReply
 from crawl_platform.frontier.lease import Hop, RobotsLease, RobotsResult
 from crawl_platform.frontier.robots_life import after_answer
@@ -103,6 +104,8 @@ class RobotsAnswers:
         p.tell(
             state, event, robots_status=rule, delay=p.frontier.delay(state.record, home), detail=detail[:500]
         )
+        if rule in ("rules", "allow_all"):
+            note_wishes(p, state, reply.origin)
         p.gates.hold_host(home, p.clock.boottime() + crawl_delay)
         p.frontier.reschedule(home, p.clock.now(), p.clock.boottime())
 

@@ -9,7 +9,7 @@ import duckdb
 from crawl_platform.errors import LakeError
 from crawl_platform.lake.extension import literal
 from crawl_platform.lake.history import require_readable
-from crawl_platform.lake.tables import COMMITS, CRAWL_SCHEDULE, F64, I64, TABLES, Column, Table
+from crawl_platform.lake.tables import COMMITS, CRAWL_SCHEDULE, F64, I64, PAGES, TABLES, Column, S, Table
 
 SUCCESSES = "('ok', 'not_modified')"
 
@@ -76,7 +76,7 @@ PAGES_NOW = View(
 
 HOSTS_NOW = View(
     "hosts_now",
-    "One host with its last event; delay, robots_status, trusted and known_urls are the last ones reported.",
+    "One host with its last event; delay, robots_status, trusted, known_urls and preferences are the last reported.",
     """
     WITH ordered AS (SELECT *, row(happened_at, event) AS moment FROM hosts)
     SELECT
@@ -91,6 +91,7 @@ HOSTS_NOW = View(
         arg_max(delay, moment) AS delay,
         arg_max(robots_status, moment) AS robots_status,
         arg_max(known_urls, moment) AS known_urls,
+        arg_max(preferences, moment) FILTER (event = 'preferences') AS preferences,
         arg_max(cell, moment) AS cell,
         max(date) AS date
     FROM ordered GROUP BY host
@@ -99,6 +100,29 @@ HOSTS_NOW = View(
     ("hosts",),
 )
 """`moment` tells events of the same instant apart, so that all columns speak of one of them."""
+
+PAGE_USES = View(
+    "page_uses",
+    "One page with what its site said about uses of it when its last version was kept; null: it says nothing.",
+    """
+    SELECT url, host, fetched_at, preferences['search'] AS search, preferences['ai-input'] AS ai_input,
+        preferences['ai-train'] AS ai_train, preferences['ai-images'] AS ai_images, preferences['tdm'] AS tdm,
+        preferences['archive'] AS archive, preferences_from, refused, kept
+    FROM pages_now
+    """,
+    "pages",
+    ("pages", "pages_now"),
+    own=(
+        *(c for c in PAGES.columns if c.name in ("url", "host", "fetched_at")),
+        Column("search", S, "An index that leads people to the page."),
+        Column("ai_input", S, "Input of a generative model, as for answers."),
+        Column("ai_train", S, "Training of generative models."),
+        Column("ai_images", S, "Training on the page's images."),
+        Column("tdm", S, "Text and data mining, which includes training."),
+        Column("archive", S, "Keeping the page's bytes."),
+        *(c for c in PAGES.columns if c.name in ("preferences_from", "refused", "kept")),
+    ),
+)
 
 ALLOCATIONS = View(
     "allocations",
@@ -157,7 +181,16 @@ WINDOW_USE = View(
 
 VIEWS: dict[str, View] = {
     view.name: view
-    for view in (FRONTIER_NOW, LINKS_NOW, PAGES_NOW, HOSTS_NOW, ALLOCATIONS, WINDOW_USE, QUALITY_NOW)
+    for view in (
+        FRONTIER_NOW,
+        LINKS_NOW,
+        PAGES_NOW,
+        PAGE_USES,
+        HOSTS_NOW,
+        ALLOCATIONS,
+        WINDOW_USE,
+        QUALITY_NOW,
+    )
 }
 
 ALL_VIEWS = frozenset((*TABLES, *VIEWS))

@@ -26,7 +26,7 @@ def _value(name: str, type_: pa.DataType, n: int) -> Any:
     if type_ == DATE:
         return NOON.date()
     if pa.types.is_map(type_):
-        return [(name, n), ("é", n + 1)]
+        return [(name, _value(name, type_.item_type, n)), ("é", _value(name, type_.item_type, n + 1))]
     if pa.types.is_list(type_):
         return [f"{name}-{n}", "é"]
     if pa.types.is_boolean(type_):

@@ -26,7 +26,7 @@ def _of_type(type_: pa.DataType) -> st.SearchStrategy[Any]:
     if type_ == TIME:
         return st.datetimes(timezones=st.just(NOON.tzinfo))
     if pa.types.is_map(type_):
-        return st.dictionaries(st.text(), st.integers(-(2**63), 2**63 - 1)).map(lambda d: list(d.items()))
+        return st.dictionaries(st.text(), _of_type(type_.item_type)).map(lambda d: list(d.items()))
     if pa.types.is_list(type_):
         return st.lists(st.text())
     if pa.types.is_integer(type_):
