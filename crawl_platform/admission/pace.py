@@ -6,7 +6,7 @@ below its floor (what the settings or the host's robots.txt ask for) nor above `
     event        when                                         delay        pause            run of good answers
     ───────────  ───────────────────────────────────────────  ───────────  ───────────────  ───────────────────
     HEALTHY      an answer, as fast as usual                  recovers     halves           goes on
-    SLOW         an answer; they have become slow             × 1.25 *     halves           ends
+    SLOW         an answer; they have become slow             × 1.5 *      halves           ends
     FAILING      an answer that is the server's failure       stays        stays            ends
     BROKEN       refused, reset, timed out                    × 1.5        doubles          ends
     OVERLOADED   429 or 503                                   × 2          doubles **       ends
@@ -16,7 +16,7 @@ below its floor (what the settings or the host's robots.txt ask for) nor above `
     ** at least as long as Retry-After asks, up to its cap (`politeness.next_backoff`)
 
 Recovery is additive in rate (requests per second): after a run of `recovery_run` healthy answers one step of
-`recovery_step` times the rate at the floor; where the host was last overloaded, a tenth of that.
+`recovery_step` times the rate at the floor; near the rate at which the host was last overloaded, a tenth of that.
 """
 
 from enum import Enum, StrEnum
@@ -54,7 +54,7 @@ class Transition(NamedTuple):
 
 TRANSITIONS: dict[Event, Transition] = {
     Event.HEALTHY: Transition(1.0, Pause.HALVES),
-    Event.SLOW: Transition(1.25, Pause.HALVES),
+    Event.SLOW: Transition(1.5, Pause.HALVES),
     Event.FAILING: Transition(1.0, Pause.STAYS),
     Event.BROKEN: Transition(1.5, Pause.DOUBLES),
     Event.OVERLOADED: Transition(2.0, Pause.DOUBLES),
@@ -66,15 +66,17 @@ _UNREACHED = frozenset({Outcome.NO_SUCH_HOST, Outcome.DNS_FAILURE, Outcome.DNS_T
 _OURS = frozenset({Outcome.INTERNAL_ERROR, Outcome.CONNECTION_STALE})
 """Our bug, and our kept connection that the server was free to close: neither says how it is."""
 
-LATELY, RISES, FALLS = 0.3, 0.005, 0.2
+LATELY, RISES, FALLS = 0.3, 0.001, 0.2
 """Weights of the last answer: in what answers take lately (about the last 3), and in what is usual for the host.
-The usual follows a rise over some 200 answers, so an incident is seen as one, and a fall over 5."""
+The usual follows a rise over some 1,000 answers, so an incident is seen as one, and a fall over 5."""
 SLOW_SHARE = 4.0
 SETTLES = 3
 """Answers that a slower pace is given to show in the latency before the next step."""
 NEAR = 1.25
-"""Recovery takes small steps from this many times the delay at which the host was last overloaded."""
-SMALL = 0.1
+"""Recovery takes small steps from this many times the delay at which the host was last overloaded down to that part
+of it; what is faster still has shown that the host has recovered as well."""
+SMALL, SMALLEST = 0.1, 0.01
+"""A tenth of a step; where the host can do much less than its floor allows, this share of its present rate."""
 
 
 class Pace(msgspec.Struct, array_like=True, frozen=True):
@@ -155,8 +157,8 @@ def _recovering(pace: Pace, floor: float, settings: Politeness) -> Pace:
     if pace.run + 1 < settings.recovery_run:
         return msgspec.structs.replace(pace, run=pace.run + 1)
     step = settings.recovery_step / floor
-    if pace.limit and now <= NEAR * pace.limit:
-        step *= SMALL
+    if pace.limit / NEAR < now <= NEAR * pace.limit:
+        step = min(SMALL * step, SMALLEST / now)
     delay = 1.0 / (1.0 / now + step)
     if delay <= floor:
         return msgspec.structs.replace(pace, delay=0.0, run=0, limit=0.0)
