@@ -1,5 +1,7 @@
 """Bytes to facts: encoding, links, main text, change fingerprint, simhash. No I/O, no clock; never raises."""
 
+from collections.abc import Mapping
+
 from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 
 from crawl_platform.digest import charset
@@ -10,27 +12,73 @@ from crawl_platform.digest.kind import kind_of
 from crawl_platform.digest.model import Digest, Link
 from crawl_platform.digest.page import Page
 from crawl_platform.digest.simhash import simhash
+from crawl_platform.web.signals import (
+    HeaderLink,
+    bars_follow,
+    bars_index,
+    link_header,
+    x_robots_tag,
+)
 
 __all__ = ["Digest", "Link", "digest"]
 
 MAX_TITLE = 1_000
 MAX_TEXT = 500_000
+_NO_HEADERS: Mapping[str, str] = {}
 
 
-def digest(body: bytes, url: str, content_type: str | None) -> Digest:
-    """Facts of `body`, fetched from `url` (absolute) with that Content-Type header (None if it had none)."""
+def digest(
+    body: bytes,
+    url: str,
+    content_type: str | None,
+    headers: Mapping[str, str] = _NO_HEADERS,
+    agent: str = "",
+) -> Digest:
+    """Facts of `body`, fetched from `url` (absolute) with that Content-Type header (None if it had none).
+
+    `headers`: the response's other headers by lower-case name; Link, X-Robots-Tag and Refresh are looked at.
+    `agent`: the product token that we go by, for directives that name it.
+    """
     kind = kind_of(body, content_type)
+    said = _Headers(headers, url, agent)
     if kind == "html":
-        return _html(body, url, content_type)
+        return _html(body, url, content_type, said, agent)
+    robots = tuple(sorted(said.robots))
+    facts: dict[str, object] = {}
     if kind == "text":
-        return _text(body, content_type)
-    return Digest(is_html=False, charset="", fingerprint=of_bytes(body))
+        facts = _text(body, content_type)
+    return Digest(
+        is_html=False,
+        kind=kind,
+        fingerprint=of_bytes(body),
+        canonical=said.first("canonical"),
+        robots=robots,
+        noindex=bars_index(robots),
+        nofollow=bars_follow(robots),
+        **{"charset": "", **facts},  # type: ignore[arg-type]
+    )
 
 
-def _html(body: bytes, url: str, content_type: str | None) -> Digest:
+class _Headers:
+    """What the headers say about the document."""
+
+    def __init__(self, headers: Mapping[str, str], url: str, agent: str) -> None:
+        link = headers.get("link", "") if headers else ""
+        tag = headers.get("x-robots-tag", "") if headers else ""
+        self.links: list[HeaderLink] = link_header(link, url) if link else []
+        self.robots: frozenset[str] = x_robots_tag(tag, agent) if tag else frozenset()
+        self.refresh = headers.get("refresh", "") if headers else ""
+
+    def of(self, rel: str) -> list[str]:
+        return [link.url for link in self.links if rel in link.rel]
+
+    def first(self, rel: str) -> str | None:
+        return next(iter(self.of(rel)), None)
+
+
+def _html(body: bytes, url: str, content_type: str | None, said: _Headers, agent: str) -> Digest:
     encoding, query_encoding = charset.sniff(body, content_type)
-    page = Page(bounded(charset.decode(body, encoding)), url, query_encoding)
-    links = page.links
+    page = Page(bounded(charset.decode(body, encoding)), url, query_encoding, agent, said.robots)
     title = page.title or ""
     text = main_text(page.blocks)[:MAX_TEXT]
     return Digest(
@@ -39,35 +87,40 @@ def _html(body: bytes, url: str, content_type: str | None) -> Digest:
         fingerprint=fingerprint(title, page.blocks),
         simhash=simhash(text),
         text_hash=_text_hash(text),
-        links=links,
-        links_hash=_links_hash(links),
+        links=page.links,
+        links_hash=_links_hash(page.links),
         title=title[:MAX_TITLE],
         text=text,
-        canonical=page.canonical,
-        noindex=page.noindex,
-        nofollow=page.nofollow,
-        meta_refresh=page.meta_refresh,
-        frames=tuple(page.frames),
-        hreflang=tuple(page.hreflang),
+        canonical=page.canonical or said.first("canonical"),
+        noindex=bars_index(page.robots),
+        nofollow=bars_follow(page.robots),
+        meta_refresh=page.meta_refresh or (page.refresh_target(said.refresh) if said.refresh else None),
+        frames=page.frames,
+        hreflang=(
+            *page.hreflang,
+            *[(x.hreflang, x.url) for x in said.links if x.hreflang and "alternate" in x.rel],
+        ),
+        kind="html",
+        robots=tuple(sorted(page.robots)),
+        tdm_reservation=page.tdm_reservation,
+        tdm_policy=page.tdm_policy,
+        next=(*page.next, *said.of("next")),
+        prev=(*page.prev, *said.of("prev")),
+        feeds=tuple(page.feeds),
+        resources=page.resources,
     )
 
 
-def _text(body: bytes, content_type: str | None) -> Digest:
+def _text(body: bytes, content_type: str | None) -> dict[str, object]:
     encoding = charset.bom(body) or charset.declared(content_type) or charset.sniff(body, None)[0]
     text = charset.decode(body, encoding).decode("utf-8", "replace")[:MAX_TEXT]
-    return Digest(
-        is_html=False,
-        charset=encoding,
-        fingerprint=of_bytes(body),
-        simhash=simhash(text),
-        text_hash=_text_hash(text),
-        text=text,
-    )
+    folded = " ".join(text.split())
+    return {"charset": encoding, "simhash": simhash(text), "text_hash": _text_hash(folded), "text": text}
 
 
 def _text_hash(text: str) -> str:
-    folded = " ".join(text.split())
-    return xxh3_64_hexdigest(folded.encode("utf-8", "replace")) if folded else ""
+    """Of a text whose white space is collapsed; lines count as spaces."""
+    return xxh3_64_hexdigest(text.rstrip().replace("\n", " ").encode("utf-8", "replace")) if text else ""
 
 
 def _links_hash(links: tuple[Link, ...]) -> int:

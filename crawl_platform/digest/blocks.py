@@ -6,32 +6,34 @@ with the same of its neighbours, decide whether it is content: the paper's publi
 its say-so.
 """
 
-from crawl_platform.digest.regions import MAIN, OTHER, Region
+from crawl_platform.digest.regions import MAIN, Region
 
 
 class Block:
-    """`text` has its white space collapsed; `words` of which `linked` are inside links."""
+    """`text`, which is not empty and has its white space collapsed, has `words` of which `linked` are in links.
 
-    __slots__ = ("heading", "linked", "region", "text", "words")
+    `linked` is given as the most that there may be; `density` is the linked share.
+    """
 
-    def __init__(self, region: Region, heading: bool, words: list[str], linked: int) -> None:
+    __slots__ = ("density", "heading", "linked", "region", "text", "words")
+
+    def __init__(self, region: Region, heading: bool, text: str, linked: int) -> None:
         self.region = region
         self.heading = heading
-        self.text = " ".join(words)
-        self.words = _count(self.text, len(words))
-        self.linked = linked
-
-    @property
-    def density(self) -> float:
-        return self.linked / self.words if self.words else 0.0
+        self.text = text
+        self.words = words = words_of(text)
+        self.linked = linked if linked < words else words
+        self.density = self.linked / words
 
 
-def _count(text: str, words: int) -> int:
-    """`words`, unless the script writes no spaces: then two characters count as one."""
+def words_of(text: str) -> int:
+    """Words of `text`. Where a script writes no spaces, two characters count as one."""
+    words = text.count(" ") + 1
     return words if len(text) <= 16 * words or text.isascii() else len(text) // 2
 
 
-_EDGE = Block(OTHER, False, [], 0)
+# What stands for the neighbours of the first and the last block.
+_EDGE = (0, 0.0)
 
 
 # With fewer words than that in the regions that may be content, the page's regions are not to be believed.
@@ -41,35 +43,40 @@ _LEAST_WORDS = 50
 def main_text(blocks: list[Block]) -> str:
     """Main text of a page, one line per block; '' if it has none."""
     candidates = [block for block in blocks if block.region.content]
-    if sum(block.words for block in candidates) < _LEAST_WORDS:
+    if sum([block.words for block in candidates]) < _LEAST_WORDS:
         candidates = blocks
     marked = [block for block in candidates if block.region is MAIN]
-    if 2 * sum(b.words for b in marked) > sum(b.words for b in candidates if b.density < 0.5):
+    if 2 * sum([b.words for b in marked]) > sum([b.words for b in candidates if b.density < 0.5]):
         candidates = marked
     chosen = _fill(candidates, _classify(candidates))
     return "\n".join([block.text for block in chosen])
 
 
 def _classify(blocks: list[Block]) -> list[bool]:
-    padded = [_EDGE, *blocks, _EDGE]
-    return [_is_content(*padded[i : i + 3]) for i in range(len(blocks))]
-
-
-def _is_content(before: Block, block: Block, after: Block) -> bool:
     """The decision tree of the paper, figure 3 (number of words and link density)."""
-    if block.density > 1 / 3:
-        return False
-    if before.density <= 5 / 9:
-        return block.words > 16 or after.words > 15 or before.words > 4
-    return block.words > 40 or after.words > 17
+    shapes = [(block.words, block.density) for block in blocks]
+    padded = [_EDGE, *shapes, _EDGE]
+    return [
+        density <= 1 / 3
+        and (
+            (words > 16 or words_after > 15 or words_before > 4)
+            if density_before <= 5 / 9
+            else (words > 40 or words_after > 17)
+        )
+        for (words_before, density_before), (words, density), (words_after, _) in zip(
+            padded, shapes, padded[2:], strict=False
+        )
+    ]
 
 
 def _fill(blocks: list[Block], content: list[bool]) -> list[Block]:
     """Content blocks, and what lies directly between two of them (a heading, a short list item)."""
-    return [
-        block
-        for i, block in enumerate(blocks)
-        if content[i]
-        or (block.density <= 0.5 and any(content[max(0, i - 2) : i]) and any(content[i + 1 : i + 3]))
-        or (block.heading and block.density <= 0.5 and any(content[i + 1 : i + 2]))
-    ]
+    chosen = []
+    for i, block in enumerate(blocks):
+        if content[i]:
+            chosen.append(block)
+        elif block.density <= 0.5 and any(content[i + 1 : i + 3]):
+            between = content[i - 1] or content[i - 2] if i > 1 else i == 1 and content[0]
+            if between or (block.heading and content[i + 1]):
+                chosen.append(block)
+    return chosen

@@ -5,13 +5,17 @@ regions that say they are advertising, navigation, page furniture or hidden don'
 left. In what remains these are masked: dates, times and ages; version numbers; nonces (long hexadecimal or mixed
 tokens); counters; copyright years. Everything else counts, plain numbers and prices included.
 
-All noise has digits, so the work is per number, not per character: each number is matched once, together with
-what follows it, and only if it is ambiguous are the few characters before it looked at.
+All noise has digits, so the work is per number, not per character: numbers are found all at once, each is matched
+together with what follows it, and only if that is ambiguous are the few characters before it looked at.
 See docs/decisions/0003-fingerprint.md for what it was measured on.
 """
 
 import hashlib
 import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from crawl_platform.digest.blocks import Block
 
@@ -32,9 +36,10 @@ _COUNTED = (
 _DOCUMENT = r"(?:documentation|docs|manual|reference)\b"
 
 # Noise by itself, whatever stands before: what may follow the first digits of a date, clock, age, count, version.
+# All of it is group 1 of `_number`.
 _ALWAYS = (
     rf"-[0-9]{{1,2}}-[0-9]{{1,2}}(?:[t ]{_CLOCK})?(?![0-9-])",
-    r"([/.])[0-9]{1,2}\1[0-9]{2,4}\b(?![.0-9])",
+    r"([/.])[0-9]{1,2}\2[0-9]{2,4}\b(?![.0-9])",
     rf":{_CLOCK_REST}",
     rf"\.[0-9]{{1,9}}(?:(?:\.[0-9]{{1,9}}){{1,6}}(?:[-+][0-9a-z.]{{1,20}}){{0,3}}"
     rf"|(?:\.[0-9]{{1,9}}){{0,3}}(?= {_DOCUMENT}))",
@@ -58,10 +63,10 @@ _WEEKDAYS = frozenset(
     _names("mon monday tue tues tuesday wed wednesday thu thurs thursday fri friday sat saturday sun sunday")
 )
 _LEADS = _MONTHS | {"version", "ver", "release", "rev", "revision", "build", "v", "©", "(c)", "copyright"}
-# The lookbehind comes second so that the search stays a scan for digits. A digit inside a word, a decimal or a
-# price starts nothing, but "v1.2" does.
-_digits = re.compile(r"[0-9](?:(?<![\w.,$€£¥].)|(?<=\bv.))").finditer
-_always = re.compile(rf"[0-9]{{1,9}}(?![0-9])(?:{'|'.join(_ALWAYS)})").match
+# A digit inside a word, a decimal or a price starts nothing, but "v1.2" does.
+_number = re.compile(
+    rf"[0-9](?:(?<![\w.,$€£¥].)|(?<=\bv.))(?:([0-9]{{0,8}}(?![0-9])(?:{'|'.join(_ALWAYS)}))|)"
+).match
 _led = re.compile(_LED).match
 _own_version = re.compile(rf"[0-9](?<![\w.].)[0-9]{{0,5}}(?:\.[0-9]{{1,6}}){{1,4}}(?= {_DOCUMENT})").search
 # Hexadecimal from 12 characters on, anything mixed from 32 on; ASCII, lest a sentence without spaces be one.
@@ -71,7 +76,6 @@ _nonce = re.compile(
 ).sub
 _NONCE_LEAST = 12
 _LEAD_LENGTH = 24
-_digit = re.compile(r"[0-9]").search
 # Number of blocks at either end of a page that count as its header and footer.
 _EDGE = 8
 
@@ -87,20 +91,43 @@ def visible(blocks: list[Block]) -> str:
 
 def mask(text: str) -> str:
     """`text`, which must be in lower case, without what varies from fetch to fetch."""
+    text = _without_nonces(text)
     kept: list[str] = []
     at = 0
-    for digit in _digits(text):
-        start = digit.start()
-        if start < at:
+    for start in _numbers(_points(text)).tolist():
+        number = _number(text, start) if start >= at else None
+        if number is None:
             continue
-        always = _always(text, start)
+        always = number[1] is not None
+        if not always and _word_before(text, start) not in _LEADS:
+            continue
         lead = _lead(text[max(at, start - _LEAD_LENGTH) : start], _WEEKDAYS if always else _LEADS)
-        found = always or (_led(text, start) if lead else None)
+        found = number if always else (_led(text, start) if lead else None)
         if found:
             kept.append(text[at : start - lead])
             at = found.end()
     kept.append(text[at:])
-    return _without_nonces("".join(kept))
+    return "".join(kept)
+
+
+def _points(text: str) -> NDArray[np.integer[Any]]:
+    """The characters of `text` as numbers."""
+    if text.isascii():
+        return np.frombuffer(text.encode(), np.uint8)
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+def _numbers(points: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
+    """Where runs of ASCII digits begin: finding them all takes a tenth of what a search for each does."""
+    digits = np.flatnonzero((points >= 48) & (points <= 57))
+    return digits[np.diff(digits, prepend=-2) != 1]
+
+
+def _word_before(text: str, start: int) -> str:
+    if start == 0:
+        return ""
+    end = start - 1 if text[start - 1] == " " else start
+    return text[text.rfind(" ", max(0, end - _LEAD_LENGTH), end) + 1 : end].strip(".,:")
 
 
 def _lead(before: str, words: frozenset[str]) -> int:
@@ -113,12 +140,21 @@ def _lead(before: str, words: frozenset[str]) -> int:
 
 
 def _without_nonces(text: str) -> str:
-    words = text.split(" ")
-    suspects = [word for word in words if len(word) >= _NONCE_LEAST and not word.isalpha() and _digit(word)]
-    if not suspects:
+    """A nonce is a long word with a digit: the words around the numbers are all that need be looked at."""
+    points = _points(text)
+    numbers = _numbers(points)
+    if not len(numbers):
         return text
-    masked = {word: _nonce("", word) for word in suspects}
-    return " ".join([masked.get(word, word) for word in words])
+    blanks = np.concatenate(([-1], np.flatnonzero(points <= 32), [len(points)]))
+    after = np.unique(np.searchsorted(blanks, numbers))
+    starts, ends = blanks[after - 1] + 1, blanks[after]
+    long = ends - starts >= _NONCE_LEAST
+    kept: list[str] = []
+    at = 0
+    for start, end in zip(starts[long].tolist(), ends[long].tolist(), strict=True):
+        kept += (text[at:start], _nonce("", text[start:end]))
+        at = end
+    return "".join((*kept, text[at:])) if kept else text
 
 
 def fingerprint(title: str, blocks: list[Block]) -> str:
@@ -131,7 +167,8 @@ def fingerprint(title: str, blocks: list[Block]) -> str:
     edges = " ".join([block.text for block in (*blocks[:_EDGE], *blocks[-_EDGE:])])
     own = _own_version(f"{title} {edges}".lower())
     if own:
-        text = re.sub(rf"(?<![\w.]){re.escape(own[0])}(?![\w]|\.\d)", "", text)
+        # What may not stand before comes last, so that the search is one for a plain string.
+        text = re.sub(rf"{re.escape(own[0])}(?![\w]|\.\d)(?<![\w.]{'.' * len(own[0])})", "", text)
     return of_bytes(mask(text).encode("utf-8", "replace"))
 
 

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Link(msgspec.Struct, frozen=True):
+class Link(msgspec.Struct, frozen=True, gc=False):
     """One `a` or `area` with an http(s) target, in document order.
 
     `url` is absolute, WHATWG form, fragment kept. `rel` holds lower-case tokens separated by one space.
@@ -19,8 +19,11 @@ class Link(msgspec.Struct, frozen=True):
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """The facts of one body. For what is no HTML all but `fingerprint`, `charset` and (plain text) `text`,
-    `simhash` and `text_hash` are empty."""
+    """The facts of one body, and of the headers that it came with.
+
+    For what is no HTML all but `fingerprint`, `charset`, what headers say and (plain text) `text`, `simhash` and
+    `text_hash` are empty.
+    """
 
     is_html: bool
     charset: str
@@ -38,11 +41,29 @@ class Digest(msgspec.Struct, frozen=True):
     text: str = ""
     """Main text, one line per block."""
     canonical: str | None = None
+    """Target of the first `link rel=canonical`, else of a Link header's."""
     noindex: bool = False
     nofollow: bool = False
     meta_refresh: str | None = None
-    """Target of a declarative refresh, resolved; None if there is none or it only reloads nothing http."""
+    """Target of a declarative refresh (meta element, else Refresh header), resolved; the page itself if it only
+    reloads; None if there is none or it leads to nothing http."""
     frames: tuple[str, ...] = ()
     """http(s) sources of `frame` and `iframe`, in document order; they are no links."""
     hreflang: tuple[tuple[str, str], ...] = ()
-    """(language, url) of `link rel=alternate hreflang`."""
+    """(language, url) of `link rel=alternate hreflang`, those of Link headers last."""
+    kind: str = "other"
+    """html, text, feed, sitemap or other (see `kind.kind_of`)."""
+    robots: tuple[str, ...] = ()
+    """Directives of meta robots and X-Robots-Tag that concern us, sorted, lower case: noindex, noarchive, noai,
+    max-snippet:-1 …"""
+    tdm_reservation: str | None = None
+    """Content of the TDMRep meta element `tdm-reservation` ("1": rights are reserved)."""
+    tdm_policy: str | None = None
+    """URL of the TDMRep policy that a meta element names."""
+    next: tuple[str, ...] = ()
+    """Targets of `link rel=next`, those of Link headers last."""
+    prev: tuple[str, ...] = ()
+    feeds: tuple[str, ...] = ()
+    """URLs of RSS, Atom, RDF and JSON feeds that the head names."""
+    resources: tuple[str, ...] = ()
+    """http(s) sources of images (`src` and `srcset`, also of `picture`), in document order, at most 1,000."""
