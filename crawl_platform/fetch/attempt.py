@@ -13,6 +13,8 @@ class Attempt:
 
     address: str
     on_write: Callable[[], None]
+    cap: int = 0
+    """Most bytes of the body."""
     written_at: float = 0.0
     first_byte_at: float = 0.0
     connect: float | None = None

@@ -23,6 +23,8 @@ HEADS = 16
 """Bytes before the final head is complete, in header caps: as many full heads, interim ones included."""
 OVERHEAD = 8
 """Bytes of a body on the wire per byte of its cap; a chunk of one byte takes six."""
+LARGE_OVERHEAD = 2
+"""The same where the cap is a large one (a sitemap's): no server sends 50 MB byte by byte."""
 IDLE = 1.0
 """Seconds of idleness after which the other end may have closed a kept connection: servers wait 2 s or longer."""
 
@@ -33,8 +35,8 @@ class Metered(ResponseHandler):
     def __init__(self, settings: Fetch, body: int, **options: Any) -> None:
         super().__init__(**options)
         self._settings = settings
-        head = HEADS * settings.header_cap
-        self._allowances = head, head + body
+        self._head, self._body = HEADS * settings.header_cap, body
+        self._allowances = self._head, self._head + body
         self._received = 0
         self._last_used = 0.0
         self.attempt: Attempt | None = None
@@ -50,6 +52,8 @@ class Metered(ResponseHandler):
     def begin(self, attempt: Attempt) -> None:
         """The connection is `attempt`'s from now on."""
         self.attempt = attempt
+        body = max(self._body, LARGE_OVERHEAD * attempt.cap)
+        self._allowances = self._head, self._head + body
         attempt.kept = self._last_used > 0
         attempt.stale = attempt.kept and self._loop.time() - self._last_used >= IDLE
 
@@ -88,11 +92,16 @@ class Metered(ResponseHandler):
             self._after(self._parser)
 
     def _after(self, parser: AnswerParser) -> None:
-        if parser.headed:
-            self._pace.headed()
         if parser.spoilt:
             self.force_close()
-        if self._received > self._allowances[parser.headed] and not parser.ended:
+        if parser.ended:
+            return
+        if self._pace.phase(parser.headed) or (
+            self._read_timeout_handle is None and not self._reading_paused
+        ):  # its deadlines may come earlier than those of the phase before; and aiohttp stops the clock at a 1xx
+            self._drop_timeout()
+            self._arm()
+        if self._received > self._allowances[parser.headed]:
             what = f"{self._received} bytes and no end: more than any answer needs"
             self.cut(SiteError(Outcome.RESPONSE_FLOOD, what))
 

@@ -47,7 +47,8 @@ class Epoch:
     operations: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.rows or self.pages or self.robots or self.arrivals or self.denied or self.letters or self.found)
+        work = (self.rows, self.pages, self.robots, self.arrivals, self.denied, self.letters, self.found)
+        return any(work)
 
 
 class Series:
@@ -79,12 +80,19 @@ class Series:
         self._clock = clock
         self._faults = faults
         self._lock = asyncio.Lock()
+        self._emptied = asyncio.Event()
 
     def touch(self, operations: int = 1) -> None:
         """Something was added to the open epoch."""
         if not self.open.opened_at:
             self.open.opened_at = self._clock.boottime()
         self.open.operations += operations
+
+    async def room(self) -> None:
+        """Wait until the open epoch takes more."""
+        while self.open.operations >= self._settings.epoch_operations:
+            self._emptied.clear()
+            await self._emptied.wait()
 
     def due(self, starving: bool) -> bool:
         """Whether the open epoch should be closed now. `starving`: the cell has nothing else to do."""
@@ -107,6 +115,7 @@ class Series:
         """Stage and commit the open epoch. On a full disk nothing is lost: the epoch is taken up again."""
         async with self._lock:
             epoch, self.open = self.open, Epoch()
+            self._emptied.set()
             if not epoch:
                 return None
             number = self._outbox.next_number(self.name)

@@ -195,4 +195,7 @@ class Inbox:
 
 
 def _found(url: DiscoveredUrl) -> Found:
-    return Found(url.url, url.depth, url.value or value_at(url.depth))
+    return Found(
+        url.url, url.depth, url.value or value_at(url.depth), 0,
+        url.kind, url.sitemap, url.lastmod, url.vouched, url.level,
+    )  # fmt: skip

@@ -23,6 +23,12 @@ class DiscoveredUrl(msgspec.Struct, frozen=True, array_like=True):
     depth: Depth = 0
     value: Value = 0.0
     """0: not said; then it goes by depth."""
+    kind: Annotated[int, msgspec.Meta(ge=0, le=2)] = 0
+    sitemap: str = ""
+    lastmod: Annotated[float, msgspec.Meta(ge=0.0, le=1e11)] = 0.0
+    vouched: tuple[str, ...] = ()
+    level: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 0
+    """The last five as in `frontier.lease.Found`."""
 
 
 class Discover(msgspec.Struct, frozen=True, tag="discover"):
@@ -216,7 +222,7 @@ def subject_host(message: InboxMessage) -> str | None:
 
 def _canonical(urls: tuple[DiscoveredUrl, ...]) -> tuple[DiscoveredUrl, ...]:
     known = ((canonicalize(found.url), found) for found in urls)
-    return tuple(DiscoveredUrl(url, found.depth, found.value) for url, found in known if url is not None)
+    return tuple(msgspec.structs.replace(found, url=url) for url, found in known if url is not None)
 
 
 def _canonical_worths(urls: tuple[Worth, ...]) -> tuple[Worth, ...]:

@@ -13,7 +13,16 @@ from crawl_platform.digest import Digest
 from crawl_platform.fetch.client import Response
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.lease import Lease, RobotsLease
-from crawl_platform.frontier.records import LANES, NO_LANE, STATES, UrlRecord, decode, shard_range, url_of_key
+from crawl_platform.frontier.records import (
+    KINDS,
+    LANES,
+    NO_LANE,
+    STATES,
+    UrlRecord,
+    decode,
+    shard_range,
+    url_of_key,
+)
 from crawl_platform.web.url import host_of
 
 
@@ -87,6 +96,8 @@ def page_facts(lease: Lease, window_id: str | None) -> Row:
         "value": record.value,
         "window_id": window_id,
         "request_id": record.request_id or None,
+        "second_group_id": record.second_group or None,
+        "lastmod": as_datetime(record.lastmod) if record.lastmod else None,
     }
 
 
@@ -178,6 +189,9 @@ def snapshot_rows(frontier: Frontier, shard: int, snapshot_id: str, at: float) -
             "group_id": record.group,
             "rate_a": record.rate_a,
             "rate_b": record.rate_b,
+            "kind": KINDS[record.kind],
+            "second_group_id": record.second_group or None,
+            "lastmod": as_datetime(record.lastmod) if record.lastmod else None,
             "date": when.date(),
         }
 

@@ -17,8 +17,10 @@ from crawl_platform.fleet.pacing import Pacing
 from crawl_platform.fleet.page_answers import PageAnswers
 from crawl_platform.fleet.parts import Parts
 from crawl_platform.fleet.robots_answers import RobotsAnswers
+from crawl_platform.fleet.sitemap_answers import SitemapAnswers
 from crawl_platform.fleet.spending import Offer
 from crawl_platform.frontier.lease import Lease, RobotsLease
+from crawl_platform.frontier.records import PAGE
 
 log = logging.getLogger(__name__)
 ANOTHER_CELLS = 0.3
@@ -32,6 +34,7 @@ class Worker:
         self._p = parts
         self._robots = RobotsAnswers(parts)
         self._pages = PageAnswers(parts)
+        self._sitemaps = SitemapAnswers(parts)
         self._pacing = Pacing(parts)
 
     def catch_up(self) -> None:
@@ -40,6 +43,12 @@ class Worker:
 
     async def run(self, lease: Lease | RobotsLease) -> None:
         """Carry out one lease; the host goes back to the agenda in every case."""
+        try:
+            await self._run(lease)
+        finally:
+            self._sitemaps.done(lease.url)
+
+    async def _run(self, lease: Lease | RobotsLease) -> None:
         p = self._p
         try:
             response = await self._fetch(lease)
@@ -50,6 +59,9 @@ class Worker:
             self._give_back(lease)
             return
         if response is None:
+            return
+        if isinstance(lease, Lease) and lease.record.kind != PAGE:
+            await self._listed(lease, response)
             return
         try:
             if isinstance(lease, RobotsLease):
@@ -63,6 +75,22 @@ class Worker:
             response.outcome, response.detail = Outcome.INTERNAL_ERROR, repr(error)[:300]
             self._pages.failed(lease, response)
         p.frontier.landed(lease.host, p.clock.now(), p.clock.boottime())
+
+    async def _listed(self, lease: Lease, response: Response) -> None:
+        """A sitemap or feed: pages of its host have their turns while it is read."""
+        self._p.frontier.landed(lease.host, self._p.clock.now(), self._p.clock.boottime())
+        try:
+            await self._sitemaps.read(lease, response)
+        except Exception as error:
+            log.exception("reading %s failed", lease.url)
+            response.outcome, response.detail = Outcome.INTERNAL_ERROR, repr(error)[:300]
+            self._sitemaps.failed(lease, response)
+
+    def _cap(self, lease: Lease | RobotsLease) -> int:
+        """Bytes of a body."""
+        if isinstance(lease, RobotsLease):
+            return self._p.settings.politeness.robots_bytes
+        return self._sitemaps.cap(lease) if lease.record.kind != PAGE else self._p.settings.fetch.body_cap
 
     async def _fetch(self, lease: Lease | RobotsLease) -> Response | None:
         """The response, or None if the address is busy and the lease was handed back."""
@@ -140,7 +168,7 @@ class Worker:
                 on_write=on_write,
                 headers=self._headers(lease, offer) | {"User-Agent": persona.user_agent},
                 proxy=persona.proxy,
-                cap=p.settings.politeness.robots_bytes if robots else p.settings.fetch.body_cap,
+                cap=self._cap(lease),
             )
         except (OwnershipLostError, HostExcludedError):
             self._pacing.next_in_line(p.frontier.admission.returned(decision))

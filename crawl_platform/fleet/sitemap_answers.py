@@ -1,0 +1,240 @@
+"""What an answer to a sitemap's or feed's request means: which URLs it brings, which of its dates are news.
+
+A file of 50,000 entries is read in a thread, one at a time, and its entries enter in portions, each with whatever
+epoch is open; the result, with all rows, comes with the last one. So no step of the loop is long, and a crash on the
+way means that the file is read again. Of what was listed before and is as it was nothing is written.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from crawl_platform.commit.staging import Row
+from crawl_platform.fetch.client import Response
+from crawl_platform.fetch.outcome import Outcome
+from crawl_platform.fleet.epochs import Series
+from crawl_platform.fleet.page_answers import PageAnswers
+from crawl_platform.fleet.parts import Parts, redirect_target
+from crawl_platform.fleet.rows import body_hash, link_row
+from crawl_platform.frontier.lease import Found, Lease, value_at
+from crawl_platform.frontier.listed import SITEMAP_WAITS, charge, sitemap_group, value_of
+from crawl_platform.frontier.listing import Listing
+from crawl_platform.frontier.records import (
+    FASTLANE,
+    FEED,
+    FRESHLANE,
+    KINDS,
+    SITEMAP,
+    SitemapRecord,
+    decode,
+    listing_key,
+    sitemap_key,
+)
+from crawl_platform.scheduling.change_rate import Gamma
+from crawl_platform.web import feed
+from crawl_platform.web.items import Entry
+from crawl_platform.web.sitemap import Sitemap, may_list, parse
+from crawl_platform.web.url import canonicalize, host_of
+
+PORTION = 500
+"""Entries handed to an epoch at once: some 15 ms of its commit."""
+DEEPEST = 5
+"""Depth beyond which the path of an entry says nothing more."""
+
+
+class SitemapAnswers(PageAnswers):
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._reading = asyncio.Lock()
+        self._large: set[str] = set()
+        """URLs of those in flight that may be large."""
+
+    def cap(self, lease: Lease) -> int:
+        """Bytes of its body. It stays in force until `done`."""
+        settings = self._p.frontier.rules.of(lease.host).sitemaps
+        if len(self._large) >= self._p.settings.sitemaps.large_at_once:
+            return min(settings.small_cap, settings.body_cap)
+        self._large.add(lease.url)
+        return settings.body_cap
+
+    def done(self, url: str) -> None:
+        """It takes no more memory."""
+        self._large.discard(url)
+
+    async def read(self, lease: Lease, response: Response) -> None:
+        """Carry out what the answer means: result and rows are in an open epoch when this returns."""
+        state = self._p.frontier.hosts.get(lease.host)
+        if state is not None:
+            charge(state.record, response.started_at, len(response.body))
+        if response.outcome is Outcome.OK:
+            hashed = body_hash(response.body)
+            if hashed == lease.record.body_hash:
+                self._unchanged(lease, response, hashed)
+            elif response.truncated and lease.url not in self._large:
+                self._put_off(lease, response)
+            else:
+                await self._content_listed(lease, response, hashed)
+        else:
+            self.take(lease, response)
+
+    def _prior(self, lease: Lease) -> Gamma:
+        return self._p.frontier.revisits.sitemap_prior
+
+    def _unchanged(self, lease: Lease, response: Response, hashed: int) -> None:
+        record = lease.record
+        result = self._result(lease, response, changed=False, body_hash=hashed, links_hash=record.links_hash)
+        result.link_set = record.link_set
+        result.posterior = self._posterior(lease, False, result.at)
+        self._keep(lease, result, response)
+        self._deliver(
+            lease, result, self._p.fetch_id(), response,
+            changed=False, body_hash=f"{hashed:016x}", link_set=record.link_set or None,
+        )  # fmt: skip
+
+    def _put_off(self, lease: Lease, response: Response) -> None:
+        """It is large, and others are: it is asked for again when they have been read."""
+        response.detail = "cut off: too many large ones are being read, it will be asked for again"
+        result = self._result(lease, response)
+        result.disposition, result.reason = "refused", SITEMAP_WAITS
+        self._deliver(lease, result, self._p.fetch_id(), response)
+
+    def _redirect(self, lease: Lease, response: Response) -> None:
+        """Where it has moved to it is a sitemap (or feed) still, and speaks for the same hosts."""
+        target = redirect_target(lease.url, response)
+        if target is None:
+            self.failed(lease, response)
+            return
+        record, known = lease.record, self._known(lease)
+        result = self._result(lease, response)
+        moved = Found(target, record.depth, record.value, record.hops + 1, kind=record.kind)
+        result.found = [replace(moved, vouched=_vouched(lease, known), level=known.level)]
+        self._deliver(lease, result, self._p.fetch_id(), response, redirect_to=target)
+
+    def _known(self, lease: Lease) -> SitemapRecord:
+        data = self._p.frontier.kv.get(
+            sitemap_key(lease.shard, lease.host, sitemap_group(lease.host, lease.url))
+        )
+        return SitemapRecord(lease.url) if data is None else decode(data, SitemapRecord)
+
+    async def _content_listed(self, lease: Lease, response: Response, hashed: int) -> None:
+        p, record = self._p, lease.record
+        group = sitemap_group(lease.host, lease.url)
+        before = p.frontier.kv.get(listing_key(lease.shard, lease.host, group))
+        task = _Task(lease, self._known(lease), p.fetch_id(), response.started_at, before)
+        most = p.frontier.rules.of(lease.host).sitemaps.entries_max
+        async with self._reading:
+            news = await asyncio.to_thread(_read, task, response.body, most)
+        series = p.fast if lease.lane in (FASTLANE, FRESHLANE) else p.bulk
+        await self._enter(series, news.found)
+        changed = None
+        if record.last_success_at and record.body_hash:
+            state = p.frontier.hosts.get(lease.host)
+            believed = state is not None and state.record.claims.believed
+            changed = news.shifted or (news.moved and believed)
+        result = self._result(lease, response, changed=changed, body_hash=hashed, links_hash=news.digest)
+        result.listed = news.listed
+        result.link_set = task.fetch_id if news.rows else record.link_set
+        result.posterior = self._posterior(lease, changed, result.at)
+        self._keep(lease, result, response)
+        series = self._deliver(
+            lease, result, task.fetch_id, response, changed=changed, body_hash=f"{hashed:016x}",
+            link_set=result.link_set or None, entries=news.entries, hub=news.hub or None,
+        )  # fmt: skip
+        for row in news.rows:
+            series.open.rows.add("links", row, 200 + len(row["dst_url"]) + len(lease.url))
+
+    async def _enter(self, series: Series, found: list[Found]) -> None:
+        for start in range(0, len(found), PORTION):
+            await series.room()
+            portion = found[start : start + PORTION]
+            series.open.found += portion
+            series.touch(2 * len(portion))
+            await asyncio.sleep(0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What the reading of one file needs to know; `before`: what it listed last time (`Listing`)."""
+
+    lease: Lease
+    known: SitemapRecord
+    fetch_id: str
+    at: float
+    before: bytes | None
+
+
+class _News(NamedTuple):
+    """`found`: what was not listed before or has a later lastmod; `rows`: `links` of the former. `shifted`: the set
+    of locations is another one; `moved`: some lastmod is later."""
+
+    found: list[Found]
+    rows: list[Row]
+    listed: bytes
+    digest: int
+    entries: int
+    shifted: bool
+    moved: bool
+    hub: str
+
+
+def _read(task: _Task, body: bytes, most: int) -> _News:
+    """Runs in a thread: touches nothing but its arguments."""
+    lease = task.lease
+    parsed = parse(body, lease.url, most=most)
+    found = list(_found(task, parsed)) if lease.record.kind == SITEMAP or parsed.kind in feed.GRAMMARS else []
+    listing = Listing.of([one.url for one in found], [one.lastmod for one in found])
+    difference = listing.since(Listing.decode(task.before))
+    position = KINDS[lease.record.kind]
+    rows = [
+        link_row(task.fetch_id, lease.url, found[place].url, task.at, position, "", False, "")
+        for place in difference.new
+    ]
+    news = [found[place] for place in sorted((*difference.new, *difference.moved))]
+    shifted = bool(difference.new or difference.gone)
+    hub = parsed.hubs[0] if parsed.hubs else ""
+    return _News(
+        news, rows, listing.encode(), listing.digest(), len(listing), shifted, bool(difference.moved), hub
+    )
+
+
+def _found(task: _Task, parsed: Sitemap) -> Iterator[Found]:
+    """The locations that it may speak of, canonical. Of a feed they are links like others, wherever they lead."""
+    lease, record = task.lease, task.lease.record
+    vouched = _vouched(lease, task.known)
+    level = task.known.level + 1
+    for entry in parsed.entries:
+        lastmod = _seconds(entry)
+        for loc in (entry.loc, *(url for _, url in entry.alternates)):
+            url = canonicalize(loc)
+            if url is None or (record.kind == SITEMAP and not may_list(lease.url, url, vouched)):
+                continue
+            depth = _depth_of(url) if record.kind == SITEMAP else max(record.depth, 1)
+            yield Found(url, depth, value_at(depth), sitemap=lease.url, lastmod=lastmod)
+            lastmod = 0.0  # it is the page's own, not that of its translations
+    for place, entry in enumerate(parsed.index):
+        url = canonicalize(entry.loc)
+        if url is None or host_of(url) not in (lease.host, *vouched):
+            continue
+        child = Found(
+            url, 1, value_of(level, place), kind=SITEMAP, sitemap=lease.url, lastmod=_seconds(entry)
+        )
+        yield replace(child, vouched=vouched, level=level)
+    for url in parsed.following:
+        page = canonicalize(url)
+        if page is not None and host_of(page) == lease.host:
+            yield Found(page, record.depth, value_at(level), kind=FEED, sitemap=lease.url, level=level)
+
+
+def _vouched(lease: Lease, known: SitemapRecord) -> tuple[str, ...]:
+    return known.vouched if lease.record.kind == SITEMAP else ()
+
+
+def _depth_of(url: str) -> int:
+    """Clicks from the root, guessed by the path: nobody has followed a link to it yet."""
+    segments = url.partition("?")[0].rstrip("/").count("/") - 2
+    return min(max(segments, 1), DEEPEST)
+
+
+def _seconds(entry: Entry) -> float:
+    return max(entry.lastmod.timestamp(), 0.0) if entry.lastmod is not None else 0.0
