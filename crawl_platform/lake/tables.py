@@ -194,7 +194,12 @@ HOSTS = Table(
         _c("host", S, "Hostname.", True),
         _c("shard", I32, "Its shard.", True),
         _c("happened_at", TIME, "When.", True),
-        _c("event", S, "seeded, promoted, excluded, robots (read), preferences (new), backoff (begun), trap (met).", True),
+        _c(
+            "event",
+            S,
+            "seeded, promoted, excluded, robots (read), preferences (new), backoff (begun), trap (met).",
+            True,
+        ),
         _c("state", S, "State after the event: seed, excluded.", True),
         _c("trusted", BOOL, "Chosen by an operator: receives the ranks' teleport."),
         _c("decision_id", S, "The decision or request behind it."),
