@@ -96,8 +96,9 @@ class Metered(ResponseHandler):
             self.force_close()
         if parser.ended:
             return
-        if self._pace.phase(parser.headed) or (
-            self._read_timeout_handle is None and not self._reading_paused
+        if (
+            self._pace.phase(parser.headed)
+            or (self._read_timeout_handle is None and not self._reading_paused)
         ):  # its deadlines may come earlier than those of the phase before; and aiohttp stops the clock at a 1xx
             self._drop_timeout()
             self._arm()

@@ -9,12 +9,13 @@ from crawl_platform.settings import Fetch
 
 
 class Pace:
-    __slots__ = ("_begun", "_headed", "_last", "_mark", "_received", "_settings", "first_byte_at")
+    __slots__ = ("_begun", "_headed", "_last", "_mark", "_phase", "_received", "_settings", "first_byte_at")
 
     def __init__(self, settings: Fetch, now: float) -> None:
         self._settings = settings
         self._begun = self._last = now
         self._headed = False
+        self._phase = 0
         self._received = 0
         self._mark = (now, 0)
         self.first_byte_at = 0.0
@@ -26,9 +27,11 @@ class Pace:
         self._received += size
         self._last = now
 
-    def headed(self) -> None:
-        """The final head has been read."""
-        self._headed = True
+    def phase(self, headed: bool) -> bool:
+        """Told whether the final head has been read; whether a new phase has begun since this was last called."""
+        before, self._phase = self._phase, 1 + headed
+        self._headed = headed
+        return before != self._phase
 
     def due(self) -> float:
         """The earliest time at which the verdict could be other than None if no more bytes came."""

@@ -35,6 +35,7 @@ class AnswerParser:
         "_payload",
         "_refused",
         "_size",
+        "_surplus",
         "cap",
         "headed",
     )
@@ -50,6 +51,7 @@ class AnswerParser:
         self._size = 0
         self._payload: Any = None
         self._refused: Exception | None = None
+        self._surplus = Oddity.LONG_BODY
         self._left: int | None = None
         """Bytes of a mended answer's body that are still to come, where that is known."""
 
@@ -78,13 +80,15 @@ class AnswerParser:
 
     def _take_messages(self, messages: list[tuple[Any, Any]]) -> None:
         self._size = len(self._head[-1])  # interim answers are counted by the connection's allowance
-        for message, payload in messages:
+        for number, (message, payload) in enumerate(messages, 1):
             if message.code >= 200 or message.code == 101:
                 self.headed, self._payload = True, payload
                 self._attempt.head = b"".join(self._head)
                 self._head.clear()
                 if message.code == 101:
                     raise self._fails(Outcome.BAD_HTTP, "switches to a protocol that nobody asked for")
+                if number < len(messages):
+                    self._attempt.oddities.add(Oddity.LONG_BODY)
                 return
 
     def _feed_body(self, data: bytes) -> tuple[Any, bool, bytes]:
@@ -115,6 +119,8 @@ class AnswerParser:
             return NOTHING
         self._attempt.oddities |= mended.oddities
         self._left = mended.length
+        if mended.head[9:12] in (b"204", b"304"):
+            self._surplus = Oddity.FORBIDDEN_BODY
         body = self._within(raw[mended.start :]) if mended.length is not None else raw[mended.start :]
         self._parser = self._make()
         try:
@@ -129,7 +135,7 @@ class AnswerParser:
         """`data` up to the body's end; whatever follows is dropped."""
         left = self._left or 0
         if len(data) > left:
-            self._attempt.oddities.add(Oddity.LONG_BODY)
+            self._attempt.oddities.add(self._surplus)
             data = data[:left]
         self._left = left - len(data)
         return data

@@ -149,7 +149,7 @@ def test_every_link_row_has_its_fetch_at_every_commit(crawl: Crawl) -> None:
         ("dead", {"robots:connect_refused"}),
         ("unresolvable", {"robots:no_such_host"}),
         ("servfail", {"robots:dns_failure"}),
-        ("mute", {"robots:dns_failure"}),
+        ("mute", {"robots:dns_timeout"}),
     ],
 )
 def test_a_host_that_can_not_be_reached_has_its_own_outcome(
@@ -168,8 +168,8 @@ def test_a_host_that_can_not_be_reached_has_its_own_outcome(
         ("robotsmoved", {"robots:redirect", "robots:ok", "ok"}, {"not_found"}),
         ("limited", {"robots:ok", "ok", "rate_limited"}, {"not_found"}),
         ("outage", {"robots:ok"}, {"ok", "not_found", "unavailable"}),
-        ("slow", {"robots:ok"}, {"ok", "read_timeout"}),
-        ("stuck", {"robots:ok"}, {"ok", "read_timeout", "not_found"}),
+        ("slow", {"robots:ok"}, {"ok", "first_byte_timeout"}),
+        ("stuck", {"robots:ok"}, {"ok", "first_byte_timeout", "not_found"}),
         ("flaky", {"robots:ok", "ok"}, {"connection_lost", "bad_http", "bad_encoding", "not_found"}),
         ("moved", {"robots:ok", "redirect"}, set()),
         ("manual", {"robots:ok", "ok"}, {"not_modified", "not_found"}),
@@ -185,11 +185,11 @@ def test_a_host_with_a_character_has_the_outcomes_that_fit_it(
 
 
 def test_pages_made_to_hurt_are_outcomes_and_not_crashes(crawl: Crawl) -> None:
-    expected = {"header": "bad_http", "cookies": "bad_http"}
+    expected = {"header": "headers_too_large", "cookies": "headers_too_large"}
     rows = {r["url"].rpartition("/")[2]: r for r in crawl.fetches if "/hazard/" in r["url"]}
 
     assert rows, "no hazard was met"
-    assert {r["outcome"] for r in rows.values()} <= {"ok", "bad_http", "bad_encoding", "read_timeout"}
+    assert {r["outcome"] for r in rows.values()} <= {"ok", "headers_too_large", "bad_encoding", "first_byte_timeout"}
     for name, outcome in expected.items():
         assert name not in rows or rows[name]["outcome"] == outcome
     cap = crawl.fleet.settings.fetch.body_cap
