@@ -288,8 +288,8 @@ def _settle(href: str, fired: list[str]) -> str | None:
             return href
         # A removal may have uncovered a dot segment ("/..;sid=1" → "/..").
         settled = resolve(href)
-        if settled is None:
-            return None
+        if settled is None or not _suspect(settled):
+            return settled
         href = settled
     return None
 
