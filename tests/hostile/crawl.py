@@ -43,6 +43,7 @@ class Crawled:
     """
 
     web: Ready
+    delay: float
     rows: list[Row]
     requests: list[Entry]
     state: CellState
@@ -80,11 +81,11 @@ def path_of(url: str) -> str:
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
-def settings(web: Ready, **fetch: Any) -> dict[str, msgspec.Struct]:
-    """Short times, so that whatever waits for a deadline has it within seconds."""
+def settings(web: Ready, delay: float = DELAY, **fetch: Any) -> dict[str, msgspec.Struct]:
+    """Short times, so that whatever waits for a deadline has it within seconds. `delay` in seconds."""
     return {
         "politeness": Politeness(
-            host_delay=DELAY, address_delay=DELAY, backoff_first=0.3, backoff_cap=1.0, robots_retry=3600.0
+            host_delay=delay, address_delay=delay, backoff_first=0.3, backoff_cap=1.0, robots_retry=3600.0
         ),
         "fetch": Fetch(
             **{
@@ -116,10 +117,15 @@ def served(folder: Path, names: Sequence[str] = ()) -> Iterator[tuple[Ready, lis
         yield running.ready, hosts(names)
 
 
-def crawl(folder: Path, names: Sequence[str] = (), within: float = 120.0) -> Crawled:
-    """Crawl the misbehaviours called `names` (none: all) to the end."""
+def crawl(
+    folder: Path, names: Sequence[str] = (), delay: float = DELAY, within: float = 150.0, **fetch: Any
+) -> Crawled:
+    """Crawl the misbehaviours called `names` (none: all) to the end. `fetch`: settings of that section."""
     folder.mkdir(parents=True, exist_ok=True)
-    with served(folder, names) as (web, _), Fleet(folder / "home", web, **settings(web)).start() as fleet:
+    with (
+        served(folder, names) as (web, _),
+        Fleet(folder / "home", web, **settings(web, delay, **fetch)).start() as fleet,
+    ):
         memory, before = Memory(fleet.pid("cell-0")), size_of(fleet.home)
         began = time.time()
         with memory.watched():
@@ -131,6 +137,7 @@ def crawl(folder: Path, names: Sequence[str] = (), within: float = 120.0) -> Cra
         requests = fleet.requests()
         return Crawled(
             web=web,
+            delay=delay,
             rows=fleet.fetches(),
             requests=requests,
             state=fleet.copy_of_state(),

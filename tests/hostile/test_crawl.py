@@ -12,7 +12,7 @@ from crawl_platform.simulation.hostile.table import NETWORK, HostileHost, hosts
 from crawl_platform.simulation.verdict import overlaps, short_gaps
 from crawl_platform.web.url import host_of
 from tests.fleet.checks import assert_each_row_has_its_request, assert_nothing_twice
-from tests.hostile.crawl import BUDGET, DELAY, REST, Crawled, crawl, path_of
+from tests.hostile.crawl import BUDGET, REST, Crawled, crawl, path_of
 
 SLICE = (
     "silent",
@@ -44,7 +44,8 @@ def names(request: pytest.FixtureRequest) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def crawled(names: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Crawled:
-    return crawl(tmp_path_factory.mktemp("hostile"), names)
+    hurry = {"delay": 0.05, "first_byte_timeout": 1.0} if names else {}
+    return crawl(tmp_path_factory.mktemp("hostile"), names, **hurry)
 
 
 def judged(crawled: Crawled, host: HostileHost) -> str:
@@ -91,7 +92,7 @@ def test_the_honest_site_is_complete_and_not_delayed(crawled: Crawled) -> None:
     }
 
     assert paths() <= well
-    assert crawled.honest_took < len(fetched) * (DELAY + PACE)
+    assert crawled.honest_took < len(fetched) * (crawled.delay + PACE)
 
 
 def test_no_private_address_sees_a_connection(crawled: Crawled) -> None:
@@ -116,7 +117,7 @@ def test_what_is_written_is_bounded_by_what_a_host_may_have(crawled: Crawled, na
 def test_the_crawl_is_polite_to_those_that_are_not(crawled: Crawled) -> None:
     for by in ("host", "address"):
         assert overlaps(crawled.requests, by=by) == []
-        assert short_gaps(crawled.requests, DELAY, by=by) == []
+        assert short_gaps(crawled.requests, crawled.delay, by=by) == []
 
 
 def test_the_lake_tells_of_each_request_once(crawled: Crawled) -> None:
