@@ -34,6 +34,7 @@ class Answer:
     body: bytes = b""
     location: str = ""
     outcome: Outcome | None = None
+    truncated: bool = False
 
     def response(self, url: str, at: float) -> Response:
         """As the client would have put it."""
@@ -43,7 +44,14 @@ class Answer:
             resolved = resolve(self.location, url) if self.location else None
             target = canonicalize(resolved) if resolved else None
             outcome = outcome if target else Outcome.BAD_REDIRECT
-        return Response(outcome, status=self.status, body=self.body, started_at=at, redirect_to=target)
+        return Response(
+            outcome,
+            status=self.status,
+            body=self.body,
+            truncated=self.truncated,
+            started_at=at,
+            redirect_to=target,
+        )
 
 
 def moved(to: str, status: int = 301) -> Answer:
