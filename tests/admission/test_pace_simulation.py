@@ -21,7 +21,14 @@ def used_and_refused(crawler: Crawler, seconds: float) -> tuple[float, float]:
 
 @pytest.mark.parametrize(
     ("capacity", "delay", "service"),
-    [(5.0, 0.05, 0.02), (2.0, 0.1, 0.05), (0.5, 1.0, 0.1), (0.2, 1.0, 0.2), (0.8, 1.0, 0.02), (5.0, 0.02, 0.01)],
+    [
+        (5.0, 0.05, 0.02),
+        (2.0, 0.1, 0.05),
+        (0.5, 1.0, 0.1),
+        (0.2, 1.0, 0.2),
+        (0.8, 1.0, 0.02),
+        (5.0, 0.02, 0.01),
+    ],
 )
 def test_a_host_is_used_near_its_capacity_and_hardly_ever_has_to_refuse(
     capacity: float, delay: float, service: float
