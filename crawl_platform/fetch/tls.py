@@ -8,6 +8,7 @@ from crawl_platform.settings import Fetch
 
 _BY_CODE = {
     # X509_V_ERR_*, x509_vfy.h of OpenSSL
+    7: "unknown_authority",  # signed by a namesake of one that is known
     9: "certificate_not_yet_valid",
     10: "certificate_expired",
     18: "unknown_authority",  # signed by itself

@@ -19,9 +19,13 @@ def authorities(settings: Fetch) -> ssl.SSLContext:
     return read_authorities(settings)
 
 
-@pytest_asyncio.fixture
-async def client(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HttpClient]:
+@pytest.fixture(autouse=True)
+def _authorities_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tls, "context", authorities)
+
+
+@pytest_asyncio.fixture
+async def client() -> AsyncIterator[HttpClient]:
     made = HttpClient(SETTINGS, "tester/1 (+me@example.org)", SystemClock())
     yield made
     await made.close()

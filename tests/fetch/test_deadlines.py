@@ -101,10 +101,10 @@ async def test_every_phase_is_timed_and_a_kept_connection_has_no_connecting(clie
     async with serving(takes_its_time) as server:
         first, second = await get(client, server.url()), await get(client, server.url())
 
-    assert first.connect is not None and 0 < first.connect < 0.1
-    assert first.first_byte is not None and 0.09 < first.first_byte <= first.duration
+    assert 0 < (first.connect or 0) < 0.1
+    assert 0.09 < (first.first_byte or 0) <= first.duration
     assert second.connect is None
-    assert second.first_byte is not None and second.first_byte > 0.09
+    assert (second.first_byte or 0) > 0.09
 
 
 async def test_a_fast_answer_leaves_no_timer_behind(client: HttpClient) -> None:
@@ -169,12 +169,12 @@ async def test_a_connection_that_the_server_has_closed_in_time_is_not_used_at_al
 
 async def test_a_slow_client_is_not_the_servers_fault(client: HttpClient) -> None:
     """The loop was busy for longer than a deadline while the answer lay in the kernel."""
-    async with serving(answers(reply(body=b"x"))) as server:
-        task = asyncio.create_task(get(client, server.url()))
-        while not server.heads:
-            await asyncio.sleep(0)
-        await asyncio.sleep(0)
+
+    async def answers_and_holds_the_loop(head: bytes, reader: Reader, writer: Writer) -> None:
+        writer.write(reply(body=b"x"))
         time.sleep(SETTINGS.first_byte_timeout + 0.1)  # noqa: ASYNC251
-        response = await task
+
+    async with serving(answers_and_holds_the_loop) as server:
+        response = await get(client, server.url())
 
     assert response.outcome is Outcome.OK

@@ -74,7 +74,7 @@ ODD = {
     ),
     "too short a body": Odd(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n" + PAGE, "short_body", truncated=True),
     "too long a body": Odd(b"HTTP/1.1 200 OK\r\n" + LENGTH + PAGE + b" and more", "long_body"),
-    "another answer behind the body": Odd(reply(body=PAGE) + b"HTTP/1.1 200 OK\r\n" + LENGTH + b"SMUGGLED", "long_body"),
+    "another answer behind it": Odd(reply(body=PAGE) + b"HTTP/1.1 200 OK\r\n" + LENGTH + b"SMUGGLED", "long_body"),
     "chunks without an end": Odd(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n" + PAGE + b"\r\n", "cut_chunks", truncated=True
     ),
@@ -162,7 +162,7 @@ async def test_values_of_headers_that_come_several_times(client: HttpClient) -> 
     async with serving(answers(answer)) as server:
         response = await get(client, server.url())
 
-    assert response.header("x-robots-tag") == "noindex, otherbot: nofollow"
+    assert response.header("x-robots-tag") == "noindex\notherbot: nofollow"
     assert response.header("link") == "</a>; rel=next, </b>; rel=prev"
     assert (response.header("content-type"), response.header("retry-after")) == ("text/html", "7")
 
