@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from crawl_platform.bounds import check_agent, check_match, check_nameservers, check_networks, check_numbers
 from crawl_platform.errors import ConfigurationError
 
 CONFIG_NAME = "crawl.toml"
@@ -402,6 +403,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def validate(self) -> None:
         """Raise `ConfigurationError` for a setting that would break a promise."""
+        self._check_bounds()
         _require_delays(self.politeness)
         if not 1 <= self.fleet.shards <= 65_536:
             raise ConfigurationError("fleet.shards must lie between 1 and 65536")
@@ -427,12 +429,27 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if "day_budget" in rule.payment:
                 raise ConfigurationError("payment.day_budget is the crawl's: no [[hosts]] entry may set it")
 
+    def _check_bounds(self) -> None:
+        for name in self.__struct_fields__:
+            section = getattr(self, name)
+            if isinstance(section, msgspec.Struct):
+                check_numbers(name, section)
+        check_agent("identity", self.identity.agent, self.identity.contact)
+        for one in self.identities:
+            check_agent(f"identities {one.name}", one.agent or self.identity.agent, one.contact)
+        check_networks(self.fetch.allow_networks)
+        check_nameservers(self.fetch.nameservers)
+        for rule in self.hosts:
+            check_match(rule.match)
+
     def with_rules(self, rules: Iterable[HostRule]) -> HostSettings:
         """The sections with these rules applied in order. Raises `ConfigurationError` for what is no setting."""
         sections = {name: getattr(self, name) for name in HostSettings.__struct_fields__}
         for rule in rules:
             for name, section in sections.items():
                 sections[name] = _overridden(section, getattr(rule, name), f"[[hosts]] {rule.match}: {name}")
+        for name, section in sections.items():
+            check_numbers(name, section)
         _require_delays(sections["politeness"])
         _require_citizenship(sections["citizenship"])
         _require_payment(sections["payment"], self.signing)
@@ -538,9 +555,11 @@ def load(home: str | Path) -> Settings:
     values: dict[str, object] = {}
     if path.exists():
         try:
-            values = tomllib.loads(path.read_text())
-        except tomllib.TOMLDecodeError as error:
+            values = tomllib.loads(path.read_bytes().decode())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
+        except OSError as error:
+            raise ConfigurationError(f"{path} can't be read: {error}") from error
     try:
         settings = msgspec.convert({**values, "home": str(root)}, Settings, strict=False)
     except msgspec.ValidationError as error:

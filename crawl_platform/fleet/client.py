@@ -37,6 +37,9 @@ V = TypeVar("V")
 APPRAISED = 500
 """URLs per message of new values: well under NATS' payload limit."""
 
+LONGEST_HOST = 253
+"""Characters of a name that can be looked up (RFC 1035 §3.1). URLs may have longer ones."""
+
 
 class FleetClient:
     """`endpoint_file` is `<home>/run/nats.json`; every method raises `ExchangeError` if NATS is away."""
@@ -64,8 +67,8 @@ class FleetClient:
         by_host: dict[str, list[str]] = {}
         for url in urls:
             canonical = canonicalize(url if "://" in url else f"https://{url}/")
-            if canonical is None:
-                raise ConfigurationError(f"not a URL or host that can be crawled: {url!r}")
+            if canonical is None or len(host_of(canonical)) > LONGEST_HOST:
+                raise ConfigurationError(f"not a URL or host that can be crawled: {url[:200]!r}")
             by_host.setdefault(host_of(canonical), []).append(canonical)
 
         async def work(exchange: Exchange) -> int:
