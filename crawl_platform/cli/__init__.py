@@ -8,6 +8,7 @@ from crawl_platform.cli.doctor import doctor
 from crawl_platform.cli.explain import explain
 from crawl_platform.cli.export import export
 from crawl_platform.cli.frontier import frontier, shards
+from crawl_platform.cli.identity import identity
 from crawl_platform.cli.page import show_page
 from crawl_platform.cli.run import down, up
 from crawl_platform.cli.size import size
@@ -67,7 +68,7 @@ def main() -> None:
 
 
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
-    "Run": (up, down, upkeep, demo, doctor, size),
+    "Run": (up, down, upkeep, demo, doctor, identity, size),
     "Steer": (seed, promote, exclude, recrawl, pause, resume),
     "Look": (status, top, explain, show_page, frontier, shards, promotions, sql_command, usage, export),
 }

@@ -52,7 +52,10 @@ def in_words(facts: dict[str, Any]) -> list[str]:
         lines.append(
             f"          {show(host['known_urls'])} URLs known, {show(host['fetched'])} fetched, "
             f"at least {show(host['delay'])} s between requests"
+            + (f": {show(host['slowed_down'])} times its usual, it is unwell" if host.get("slowed_down") else "")
         )
+    if host.get("wishes"):
+        lines.append(f"          its robots.txt says about uses: {host['wishes']}")
     if host.get("turned_away"):
         traps = ", ".join(f"{count_text(n, 'link')} ({name})" for name, n in sorted(host["turned_away"].items()))
         lines.append(f"          turned away as traps: {traps}")

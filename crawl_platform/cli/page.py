@@ -88,8 +88,18 @@ def _print(facts: dict[str, Any], versions: int, text: str) -> None:
     click.echo(f"  links:    {show(facts['links'])}; noindex: {show(facts['noindex'])}")
     if facts["canonical"] not in (None, facts["url"]):
         click.echo(f"  says that it is the same as {facts['canonical']}")
+    kept = _not_kept(facts)
+    if kept:
+        click.echo(f"  kept:     {kept}")
     click.echo("")
     click.echo(_wrapped(text) or "(no main text)")
+
+
+def _not_kept(facts: dict[str, Any]) -> str:
+    """What is not there because the site does not want it."""
+    if facts["kept"] == "facts":
+        return f"no text and no body: the site refuses its use for {', '.join(facts['refused'])}"
+    return "no body: the site asks not to keep a copy (noarchive)" if facts["kept"] == "no_body" else ""
 
 
 def _wrapped(text: str) -> str:

@@ -18,7 +18,8 @@ from resources.requests import named_host
 SUMS = """
 count(*) AS fetches, count(*) FILTER (WHERE kind = 'page' AND outcome IN ('ok', 'not_modified')) AS pages,
 coalesce(sum(wire_bytes), 0)::BIGINT AS wire_bytes, coalesce(sum(body_bytes), 0)::BIGINT AS body_bytes,
-round(coalesce(sum(duration_ms), 0) / 1000, 3) AS request_seconds
+round(coalesce(sum(duration_ms), 0) / 1000, 3) AS request_seconds,
+round(coalesce(sum(charged), 0), 6)::DOUBLE AS paid
 """
 PER_DAY = f"SELECT date, {SUMS} FROM fetches WHERE date >= $1 AND ($2 IS NULL OR host = $2) GROUP BY date ORDER BY date"
 PER_HOST = f"""
@@ -57,6 +58,8 @@ def usage(days: int, host: str | None, limit: int, as_json: bool, home: Path) ->
         return
     used = {"fetches": "fetches", "pages": "pages", "wire": "over the wire", "body": "inflated",
             "request_seconds": "request s"}  # fmt: skip
+    if any(row["paid"] for row in by_day):
+        used["paid"] = f"paid ({crawl.settings.payment.currency})"
     click.echo(f"since {since}:")
     day_columns = {"date": "day", **used}
     if name is None:

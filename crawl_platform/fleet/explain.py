@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 
+from crawl_platform.admission.pace import in_force
 from crawl_platform.admission.robots import RobotsCache, Verdict
 from crawl_platform.admission.rules import HostRules
 from crawl_platform.clock import as_datetime
@@ -183,13 +184,22 @@ def _host_facts(look: Look, host: str, shard: int, found: Found) -> dict[str, An
             "known_urls": record.known,
             "queued": record.queued,
             "fetched": record.fetched,
-            "delay": max(record.crawl_delay, look.settings.politeness.host_delay),
+            **_pace(look, host, record),
         }
         facts["surface_mode"] = record.surface
+        facts["wishes"] = record.wishes or None
         facts["turned_away"] = record.turned_away
         backed_off = record.not_before > look.now
         facts["backed_off_until"] = as_datetime(record.not_before) if backed_off else None
     return facts
+
+
+def _pace(look: Look, host: str, record: HostRecord) -> dict[str, Any]:
+    """The delay in force, and how far above its floor it is."""
+    settings = HostRules(look.settings).of(host).politeness
+    floor = max(record.crawl_delay, settings.host_delay)
+    delay = in_force(record.pace, floor, settings)
+    return {"delay": delay, "slowed_down": round(delay / floor, 2) if delay > floor else None}
 
 
 def _robots_facts(look: Look, url: str, record: RobotsRecord | None) -> dict[str, Any]:

@@ -35,7 +35,7 @@ AND ($since::TIMESTAMPTZ IS NULL OR date >= ($since::TIMESTAMPTZ AT TIME ZONE 'U
 DAYS = f"SELECT DISTINCT date FROM pages WHERE {WHERE} ORDER BY date"
 VERSIONS = f"""
 SELECT fetch_id, url, fetched_at, content_type, charset, fingerprint, truncated, body, body_encoding
-FROM pages WHERE date = $day AND {WHERE} OFFSET $skip
+FROM pages WHERE date = $day AND {WHERE} AND body IS NOT NULL OFFSET $skip
 """
 FETCHES = """
 SELECT fetch_id, status, outcome, address, duration_ms FROM fetches

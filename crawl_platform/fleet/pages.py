@@ -14,7 +14,8 @@ MOST_BYTES = 1 << 31
 
 VERSIONS = """
 SELECT p.fetch_id, p.url, p.fetched_at, p.title, p.canonical, p.content_type, p.charset, p.body_encoding,
-    octet_length(p.body) AS stored_bytes, p.truncated, p.noindex, p.links, p.fingerprint, p.simhash, p.text_hash
+    coalesce(octet_length(p.body), 0) AS stored_bytes, p.truncated, p.noindex, p.links, p.fingerprint, p.simhash,
+    p.text_hash, p.kept, p.refused
 FROM pages p WHERE p.url = $1 ORDER BY p.fetched_at DESC
 """
 FETCH = "SELECT status, outcome, address, lane, duration_ms, body_bytes FROM fetches WHERE fetch_id = $1 AND date = $2"

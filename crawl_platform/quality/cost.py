@@ -84,6 +84,16 @@ MEASURES = (
         CPU_PER_CHANGE,
     ),
     _fetches(
+        "paid_per_million_pages",
+        "currency units per million pages",
+        "Money that sites say they have charged (pay per crawl), for a million pages fetched well; 0 while `[payment]` "
+        "sets no budget.",
+        "sum(coalesce(charged, 0))",
+        PAGES,
+        NO_PAGE,
+        MILLION,
+    ),
+    _fetches(
         "gigabytes_per_million_pages",
         "GB per million pages",
         "Body bytes read from the wire for a million pages fetched well.",

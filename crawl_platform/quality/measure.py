@@ -34,7 +34,7 @@ UNSENT = (
 RECENT = """
 CREATE OR REPLACE TEMP TABLE recent AS
 SELECT fetch_id, url, host, kind, lane, started_at, duration_ms, outcome, wire_bytes, address, changed,
-    previous_success_at, depth, predicted_change, request_id, incarnation, series, manifest
+    previous_success_at, depth, predicted_change, request_id, charged, incarnation, series, manifest
 FROM fetches WHERE date >= CAST($since AS DATE) AND started_at > $since AND started_at <= $now
 """
 COPIES = f"""

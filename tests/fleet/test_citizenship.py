@@ -1,5 +1,6 @@
 """A real fleet among sites with wishes: it signs, pays within its budget, and keeps what it is welcome to keep."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -9,13 +10,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from crawl_platform.cli import main
 from crawl_platform.fetch.signing import ensure_key
 from crawl_platform.settings import Citizenship, Frontier, HostRule, Payment, Signing
 from crawl_platform.simulation.running import Ready
 from tests.fleet.checks import assert_one_row_per_request, assert_polite
 from tests.fleet.harness import Fleet, eventually
-from tests.fleet.wishful_web import FOR_SALE, SELLING, SIGNED, SLOW, WISHES, WISHING
+from tests.fleet.wishful_web import FOR_SALE, REFUSING, SELLING, SIGNED, SLOW, WISHES, WISHING
 
 BUDGET = 4
 """Pages that the budget is enough for."""
@@ -38,7 +41,10 @@ def among_wishes(base: Path) -> Iterator[Fleet]:
         assert web.stdout
         try:
             ready = msgspec.json.decode(web.stdout.readline(), type=Ready)
-            rules = (HostRule(WISHING, citizenship={"read_tdmrep": True}),)
+            rules = (
+                HostRule(WISHING, citizenship={"read_tdmrep": True}),
+                HostRule(REFUSING, citizenship={"on_refusal": "stop"}),
+            )
             with Fleet(home, ready, **SECTIONS, hosts=rules) as fleet:  # type: ignore[arg-type]
                 yield fleet.start()
         finally:
@@ -84,6 +90,14 @@ def test_pages_are_paid_for_until_the_budget_ends(crawled: Fleet) -> None:
     assert len(late) == FOR_SALE - BUDGET
 
 
+def test_what_was_paid_is_told(crawled: Fleet) -> None:
+    told = CliRunner().invoke(main, ["usage", "--json", "--home", str(crawled.home)])
+
+    usage = json.loads(told.output)
+    assert sum(day["paid"] for day in usage["by_day"]) == pytest.approx(BUDGET / 100)
+    assert {row["host"]: row["paid"] for row in usage["by_host"]}[SELLING] == pytest.approx(BUDGET / 100)
+
+
 def test_what_was_bought_is_kept_like_any_page(crawled: Fleet) -> None:
     assert len(crawled.rows("SELECT 1 FROM pages WHERE host = $1 AND text IS NOT NULL", SELLING)) == BUDGET
 
@@ -126,6 +140,29 @@ def test_what_is_refused_is_not_in_the_lake(crawled: Fleet) -> None:
     ]
 
 
+def test_whoever_looks_is_told_what_is_missing_and_why(crawled: Fleet, tmp_path: Path) -> None:
+    def told(*arguments: str) -> str:
+        return CliRunner().invoke(main, [*arguments, "--home", str(crawled.home)]).output
+
+    root = crawled.web.seeds[2]
+    assert "the site refuses its use for search" in told("show", f"{root}usage")
+    assert "noarchive" in told("show", f"{root}archive")
+    assert "about uses: ai-train=no, search=yes" in told("explain", root)
+    exported = tmp_path / "pages.warc.gz"
+    told("export", str(exported), "--host", WISHING)
+    with gzip.open(exported) as archive:
+        text = archive.read()
+    assert f"WARC-Target-URI: {root}noai".encode() in text
+    assert f"WARC-Target-URI: {root}usage".encode() not in text, "a page without body is no record"
+
+
+def test_where_the_policy_is_to_stop_a_page_is_not_fetched_again(crawled: Fleet) -> None:
+    told = CliRunner().invoke(main, ["explain", crawled.web.seeds[3], "--home", str(crawled.home)]).output
+
+    assert "nothing: dropped (use refused: search)" in told
+    assert [entry.path for entry in crawled.requests_to(REFUSING)] == ["/robots.txt", "/"]
+
+
 def test_a_host_event_tells_its_wishes(crawled: Fleet) -> None:
     rows = crawled.rows(
         "SELECT preferences, detail FROM hosts WHERE event = 'preferences' AND host = $1", WISHING
@@ -148,12 +185,12 @@ def test_all_of_it_was_polite(crawled: Fleet) -> None:
 def test_a_cell_killed_while_a_page_is_being_paid_for_does_not_spend_the_money_twice(tmp_path: Path) -> None:
     with among_wishes(tmp_path) as fleet:
         root = fleet.web.seeds[1]
-        fleet.seed([root])
-        eventually(lambda: bool(fleet.rows("SELECT 1 FROM fetches WHERE payment = 'charged'")), 20.0)
-        fleet.client.recrawl(f"{root}{SLOW[1:]}", request_id="slow")
-        eventually(lambda: any(path == SLOW for path in charges(fleet)), 20.0, "it is paid", 0.02)
+        charged = fleet.home.parent / "charges"
+        fleet.seed([f"{root}{SLOW[1:]}"])
+        eventually(charged.exists, 20.0, "it is paid", 0.02)
 
         fleet.kill_cell()
+        fleet.client.recrawl(root, request_id="all-the-others")
         fleet.wait_quiet(90.0)
 
         assert len(charges(fleet)) == BUDGET, "what the dead cell had reserved stays spent"

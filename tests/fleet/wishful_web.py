@@ -19,7 +19,7 @@ from crawl_platform.simulation.message import Reply, Request
 from crawl_platform.simulation.running import Options, Ready, serve
 from tests.fetch.verifying import Site
 
-SIGNED, SELLING, WISHING = "signed.test", "selling.test", "wishing.test"
+SIGNED, SELLING, WISHING, REFUSING = "signed.test", "selling.test", "wishing.test", "refusing.test"
 FOR_SALE = 9
 PRICE = "USD 0.01"
 SLOW = "/slow.html"
@@ -51,12 +51,15 @@ class Wishful:
 
     def __init__(self, log: Path, keys: str) -> None:
         self.hosts = {
-            name: Host(name, f"127.8.0.{n}") for n, name in enumerate((SIGNED, SELLING, WISHING), 1)
+            name: Host(name, f"127.8.0.{n}") for n, name in enumerate((SIGNED, SELLING, WISHING, REFUSING), 1)
         }
         self._site = Site(keys)
         self._charges = log.with_name("charges")
 
     def reply(self, request: Request, now: float) -> Reply:
+        if request.host == REFUSING:
+            robots = Reply(200, body=b"User-agent: *\nContent-Signal: search=no\n")
+            return robots if request.path == "/robots.txt" else _page("refusing", [])
         if request.host == WISHING:
             return self._wishing(request.path)
         try:

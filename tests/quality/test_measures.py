@@ -202,7 +202,7 @@ def test_fastlane_is_timed_from_the_request_to_the_commit_that_shows_its_fetch(s
 def test_a_page_costs_what_was_spent_on_all_fetches(small):
     small.fetch("https://a.test/robots.txt", 500, kind="robots", wire_bytes=1_000, duration_ms=1_000.0)
     small.fetch("https://a.test/missing", 400, outcome="not_found", wire_bytes=1_000, duration_ms=1_000.0)
-    small.fetch("https://a.test/", 300, wire_bytes=6_000, duration_ms=1_000.0)
+    small.fetch("https://a.test/", 300, wire_bytes=6_000, duration_ms=1_000.0, charged=0.08)
     before = NOW - timedelta(seconds=300)
     for ago in (250, 200, 150):
         small.fetch("https://a.test/", ago, outcome="not_modified", wire_bytes=0, duration_ms=200.0,
@@ -219,6 +219,7 @@ def test_a_page_costs_what_was_spent_on_all_fetches(small):
     assert values["cpu_per_page"] == pytest.approx(0.1)
     assert values["cpu_per_change"] == pytest.approx(0.4)
     assert values["gigabytes_per_million_pages"] == pytest.approx(2.0)
+    assert values["paid_per_million_pages"] == pytest.approx(20_000)
     assert values["cpu_hours_per_million_pages"] == pytest.approx(0.1 * 1e6 / 3_600)
 
 
