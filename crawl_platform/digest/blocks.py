@@ -21,15 +21,22 @@ class Block:
         self.region = region
         self.heading = heading
         self.text = text
-        self.words = words = words_of(text)
+        words = text.count(" ") + 1
+        if len(text) > _LONGEST_AVERAGE * words:
+            words = words_of(text)
+        self.words = words
         self.linked = linked if linked < words else words
         self.density = self.linked / words
+
+
+# Words of more characters than that on average are no words: the script writes no spaces.
+_LONGEST_AVERAGE = 16
 
 
 def words_of(text: str) -> int:
     """Words of `text`. Where a script writes no spaces, two characters count as one."""
     words = text.count(" ") + 1
-    return words if len(text) <= 16 * words or text.isascii() else len(text) // 2
+    return words if len(text) <= _LONGEST_AVERAGE * words or text.isascii() else len(text) // 2
 
 
 # What stands for the neighbours of the first and the last block.

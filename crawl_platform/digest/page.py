@@ -73,7 +73,7 @@ class Page:
             self._read_link(link.attributes)
         linked = [0] * walk.size
         nofollow = bars_follow(self.robots)
-        links = [self._link(anchor, linked, nofollow) for anchor in walk.anchors]
+        links = self._read_anchors(walk.anchors, linked, nofollow)
         self.links = self._with_noscripts(links, walk.noscripts, nofollow)
         self.blocks = walk.blocks(linked)
         self.frames = self._resolved([frame.attributes.get("src") for frame in walk.frames])
@@ -116,34 +116,38 @@ class Page:
         urls = [self._resolve(reference) for reference in references if reference]
         return tuple([url for url in urls if url is not None][:MAX_RESOURCES])
 
-    def _link(self, found: Anchor, linked: list[int], nofollow: bool) -> Link | None:
-        node, region, block = found
-        attributes = node.attributes
-        href = attributes.get("href", attributes.get("xlink:href", _ABSENT))
-        if href is _ABSENT:
-            return None
-        url = self._resolve(href or "")
-        if url is None:
-            return None
-        anchor = self._text(node)
-        if anchor:
-            if region is not SILENT:
-                linked[block] += words_of(anchor)
-        else:
-            anchor = " ".join((attributes.get("alt") or _alternative(node)).split())
-        rel = attributes.get("rel")
-        if not rel:
-            return Link(url, "", region.position, anchor[:MAX_ANCHOR], nofollow)
-        tokens = dict.fromkeys(rel.lower().split())
-        barred = nofollow or not _NOFOLLOW.isdisjoint(tokens)
-        return Link(url, " ".join(tokens), region.position, anchor[:MAX_ANCHOR], barred)
+    def _read_anchors(self, anchors: list[Anchor], linked: list[int], nofollow: bool) -> list[Link | None]:
+        """A link for each anchor, None if it leads nowhere. `linked` receives the words of links by block."""
+        links: list[Link | None] = []
+        known: dict[str, str | None] = {}
+        for node, region, block in anchors:
+            attributes = node.attributes
+            href = attributes.get("href") or (
+                "" if "href" in attributes else attributes.get("xlink:href", _ABSENT)
+            )
+            if href is None or href not in known:
+                known[href or ""] = self._resolve(href or "") if href != _ABSENT else None
+            url = known[href or ""]
+            if url is None:
+                links.append(None)
+                continue
+            anchor = self._text(node)
+            if anchor:
+                if region is not SILENT:
+                    linked[block] += words_of(anchor)
+            else:
+                anchor = " ".join((attributes.get("alt") or _alternative(node)).split())
+            rel, barred = attributes.get("rel") or "", nofollow
+            if rel:
+                tokens = dict.fromkeys(rel.lower().split())
+                rel, barred = " ".join(tokens), nofollow or not _NOFOLLOW.isdisjoint(tokens)
+            links.append(Link(url, rel, region.position, anchor[:MAX_ANCHOR], barred))
+        return links
 
     def _text(self, node: LexborNode) -> str:
-        if self._anchor_budget < 0:
-            return ""
-        text = node.text_lexbor()
+        text = node.text_lexbor() if self._anchor_budget > 0 else ""
         self._anchor_budget -= len(text)
-        return " ".join(text.replace("\0", " ").split())
+        return " ".join((text.replace("\0", " ") if "\0" in text else text).split())
 
     def _with_noscripts(
         self, links: list[Link | None], noscripts: list[Anchor], nofollow: bool
@@ -154,8 +158,7 @@ class Page:
             if "<a" not in raw and "<A" not in raw:
                 continue
             anchors = LexborHTMLParser(raw, is_fragment=True).css("a,area")
-            found = [self._link((node, region, 0), [0], nofollow) for node in anchors]
-            links[before:before] = found
+            links[before:before] = self._read_anchors([(node, region, 0) for node in anchors], [0], nofollow)
         return tuple([link for link in links if link is not None])
 
     def _read_meta(self, attributes: dict[str, str | None]) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
 from crawl_platform.digest.blocks import Block
@@ -62,8 +63,8 @@ class Walk:
         """The blocks that have text. `linked`: words in links by number of block; more than a block has belong
         to those after it, because a link that holds blocks begins in the one before them."""
         blocks, carried = [], 0
-        for (region, heading), text, words in zip(self._marks, self._pieces, linked, strict=False):
-            carried += words
+        for (region, heading), text, more in zip(self._marks, self._pieces, linked, strict=False):
+            carried += more
             if text:
                 block = Block(region, heading, text, carried)
                 carried -= block.linked
@@ -250,13 +251,25 @@ def _end(node: LexborNode, top: _Open) -> int:
 
 
 _BLANKS = bytes.maketrans(b"\t\n\v\f\r\x1c\x1d\x1e\x1f", b" " * 9)
+# White space beyond ASCII, as `str.split` knows it: three octets of UTF-8, or two and a wildcard.
+_WIDE = np.array([0xC2_85_00, 0xC2_A0_00, 0xE1_9A_80, *range(0xE2_80_80, 0xE2_80_8B), 0xE2_80_A8, 0xE2_80_A9,
+                  0xE2_80_AF, 0xE2_81_9F, 0xE3_80_80])  # fmt: skip
 
 
 def _collapsed(text: str) -> list[str]:
     """`text`, cut at the marks, white space collapsed in each piece."""
-    if not text.isascii():
+    octets = np.frombuffer(
+        b"".join((b" ", text.encode("utf-8", "replace").translate(_BLANKS), b"  ")), np.uint8
+    )
+    if not text.isascii() and _has_wide_blanks(octets):
         return [" ".join(piece.split()) for piece in text.split("\0")]
-    octets = np.frombuffer(b" " + text.encode().translate(_BLANKS), np.uint8)
-    blank = octets == 32
-    kept = octets[1:][~(blank[1:] & blank[:-1])]
+    blanks = octets == 32
+    kept = octets[1:][~(blanks[1:] & blanks[:-1])]
     return [piece.strip(" ") for piece in kept.tobytes().decode().split("\0")]
+
+
+def _has_wide_blanks(octets: NDArray[np.uint8]) -> bool:
+    leads = np.flatnonzero((octets >= 0xC2) & (octets <= 0xE3))
+    first, second, third = (octets[leads + i].astype(np.int64) for i in range(3))
+    third[first < 0xE0] = 0
+    return bool(np.isin(first << 16 | second << 8 | third, _WIDE).any())
