@@ -29,6 +29,11 @@ class AddressPaces:
     def __len__(self) -> int:
         return len(self._slowed) + len(self._unwell)
 
+    @property
+    def slowed(self) -> int:
+        """Addresses that are slower than their setting now."""
+        return len(self._slowed)
+
     def delay(self, address: str) -> float:
         """Seconds from the end of a request to the start of the next, in force for `address`."""
         return in_force(self.of(address), self._settings.address_delay, self._settings)

@@ -23,7 +23,6 @@ from crawl_platform.admission.identities import PROBE_AGAIN, Choice, Identities,
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache, Verdict
 from crawl_platform.fetch.outcome import Outcome
-from crawl_platform.web.url import origin_of
 
 
 class Reason(StrEnum):
@@ -131,13 +130,13 @@ class Admission:
     def admit(
         self, url: str, host: str, address: str, now: float, boot: float, *, robots: bool = False
     ) -> Decision:
-        """Decide about a claimed URL whose host lives at `address`. `robots`: it is a robots.txt itself, about
+        """Decide about a claimed, canonical URL whose host lives at `address`. `robots`: it is a robots.txt itself, about
         which no robots.txt and no policy is asked."""
         if not self._may_be_asked(host, robots):
             return Decision(*_NOT_SEED)
         choice = self.identities.choose(host, now, boot)
         if not robots:
-            answer = self._page(origin_of(url), host, url, now, boot, choice)
+            answer = self._page(_origin(url), host, url, now, boot, choice)
             if answer.reason is not Reason.ADMITTED:
                 return Decision(*answer)
         if not self._gates.host_reserved(host, boot):
@@ -186,6 +185,11 @@ class Admission:
         self.identities.returns(decision.choice)
         called = [self._gates.release_address(gate) for gate in decision.gates]
         return [host for host in called if host]
+
+
+def _origin(url: str) -> str:
+    """Origin of a canonical URL, which says it in so many words."""
+    return "/".join(url.split("/", 3)[:3])
 
 
 def proxy_gate(choice: Choice) -> str | None:

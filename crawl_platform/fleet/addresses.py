@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 import xxhash
 
+from crawl_platform.admission.pace import Pace
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.clock import Clock
 from crawl_platform.errors import ExchangeError, OwnershipLostError
@@ -26,8 +27,11 @@ ASK_AGAIN = 1.0
 
 
 class AddressHolder(msgspec.Struct, frozen=True):
+    """`delay`: seconds in force at the address when it was last handed over; 0: its setting."""
+
     address: str
     cell: str
+    delay: float = 0.0
 
 
 @dataclass(slots=True)
@@ -79,6 +83,7 @@ class AddressBook:
             await self._take(address, 0)
             return True
         holder = msgspec.json.decode(entry[0], type=AddressHolder)
+        self.gates.paces.recall(address, Pace(delay=holder.delay))
         if holder.cell == self.cell or await self._is_dead(holder.cell):
             await self._take(address, entry[1])
             return True
@@ -119,7 +124,8 @@ class AddressBook:
 
     async def _give(self, address: str, held: _Held) -> None:
         """To whoever rang last: were it free for all, we would take it back before the other one looks."""
-        record = msgspec.json.encode(AddressHolder(address, held.wanted_by))
+        delay = self.gates.paces.of(address).delay
+        record = msgspec.json.encode(AddressHolder(address, held.wanted_by, delay))
         try:
             await self.exchange.swap("addresses", _key(address), record, held.revision)
         except (OwnershipLostError, ExchangeError) as error:

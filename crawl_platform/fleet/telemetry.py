@@ -33,6 +33,7 @@ class Telemetry:
         self._last_counts: Counter[str] = Counter()
         self._last_at = clock.boottime()
         self._last_cpu = _cpu_seconds()
+        self._slowed = {"slowed_hosts": 0.0, "slowed_addresses": 0.0, "longest_delay": 0.0}
 
     def fetched(self, response: Response) -> None:
         self.counts["fetches"] += 1
@@ -72,7 +73,16 @@ class Telemetry:
         }
         self._last_counts, self._last_at, self._last_cpu = self.counts.copy(), boot, cpu
         self._durations.clear()
+        self._look_at_paces(frontier)
         return row
+
+    def _look_at_paces(self, frontier: Frontier) -> None:
+        slowed = [state for state in frontier.hosts.values() if state.record.pace.delay]
+        self._slowed = {
+            "slowed_hosts": len(slowed),
+            "slowed_addresses": frontier.gates.paces.slowed,
+            "longest_delay": max((frontier.delay(s.record, s.host) for s in slowed), default=0.0),
+        }
 
     def _quantile(self, q: float) -> float | None:
         if not self._durations:
@@ -91,6 +101,7 @@ class Telemetry:
             "known_urls": frontier.known,
             "hosts": len(frontier.hosts),
             "rate": frontier.emit_rate,
+            **self._slowed,
             **{name: count for name, count in self.counts.items() if name.startswith(OUTCOME)},
             **{TURNED_AWAY + reason: count for reason, count in frontier.turned_away.items()},
         }

@@ -119,6 +119,14 @@ FETCHES = Table(
         _c("lastmod", TIME, "When a sitemap or feed said last that the URL had changed, before this fetch."),
         _c("entries", I32, "Locations that a sitemap or feed lists and may speak of."),
         _c("hub", S, "The hub that a feed names for news of it (WebSub)."),
+        _c("identity", S, "Who asked: the name of one of the identities; null if it never came to a request."),
+        _c(
+            "admission_reason",
+            S,
+            "Why just this identity: only, sticky (its own for the host), drawn (by the day's draw), moved (its own is"
+            " set aside), refused (it stays with the one that it refused), probe.",
+        ),
+        _c("admission_propensity", F64, "Likelihood with which this identity was given this host that day."),
         _c("cell", S, "Cell that fetched it.", True),
         _c("incarnation", S, "UUID of the cell's durable state.", True),
         _c("manifest", I64, "Number of the manifest that brought this row.", True),
@@ -197,14 +205,15 @@ HOSTS = Table(
         _c(
             "event",
             S,
-            "seeded, promoted, excluded, robots (read), preferences (new), backoff (begun), trap (met).",
+            "seeded, promoted, excluded, robots (read), preferences (new), backoff (begun), paced (the delay in force"
+            " is another), trap (met).",
             True,
         ),
         _c("state", S, "State after the event: seed, excluded.", True),
         _c("trusted", BOOL, "Chosen by an operator: receives the ranks' teleport."),
         _c("decision_id", S, "The decision or request behind it."),
         _c("detail", S, "For people."),
-        _c("delay", F64, "Delay in force between requests (seconds)."),
+        _c("delay", F64, "Delay in force from the end of a request to the start of the next (seconds)."),
         _c("robots_status", S, "rules, allow_all or disallow_all (also when it can't be read)."),
         _c("known_urls", I64, "URLs known of the host."),
         _c(
