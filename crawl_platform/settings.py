@@ -403,7 +403,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def validate(self) -> None:
         """Raise `ConfigurationError` for a setting that would break a promise."""
-        self._check_bounds()
         _require_delays(self.politeness)
         if not 1 <= self.fleet.shards <= 65_536:
             raise ConfigurationError("fleet.shards must lie between 1 and 65536")
@@ -428,6 +427,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             self.with_rules((rule,))
             if "day_budget" in rule.payment:
                 raise ConfigurationError("payment.day_budget is the crawl's: no [[hosts]] entry may set it")
+        self._check_bounds()
 
     def _check_bounds(self) -> None:
         for name in self.__struct_fields__:
@@ -448,11 +448,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for rule in rules:
             for name, section in sections.items():
                 sections[name] = _overridden(section, getattr(rule, name), f"[[hosts]] {rule.match}: {name}")
-        for name, section in sections.items():
-            check_numbers(name, section)
         _require_delays(sections["politeness"])
         _require_citizenship(sections["citizenship"])
         _require_payment(sections["payment"], self.signing)
+        for name, section in sections.items():
+            check_numbers(name, section)
         return HostSettings(**sections)
 
     def require_contact(self) -> None:
