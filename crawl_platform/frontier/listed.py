@@ -200,11 +200,11 @@ class Listed:
         record.lastmod = said
         if claim and not record.pulled and self._settings(host).lastmod:
             owner = self._overlay.host(host)
-            record.claimed = owner.claims.chance
+            first, record.claimed = record.claimed == 0.0, owner.claims.chance
             waits = record.state == FETCHED and record.lane == REFRESH and not record.fails
             record.pulled = waits and owner.pulled < owner.claims.most_pulled
             owner.pulled += record.pulled
-            if record.lane != NO_LANE:
+            if record.lane != NO_LANE and (first or record.pulled):
                 self._overlay.requeue(
                     host, found.url, record, record.lane, pulled_rank(record) or record.rank
                 )

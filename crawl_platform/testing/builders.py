@@ -28,7 +28,7 @@ from crawl_platform.frontier.records import UrlRecord, decode, url_key
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import DATE, SCHEMA_VERSION, TABLES, TIME
 from crawl_platform.settings import Frontier as FrontierSettings
-from crawl_platform.settings import HostRule, IdentityHealth, Politeness, Refresh, Settings
+from crawl_platform.settings import HostRule, IdentityHealth, Politeness, Refresh, Settings, Sitemaps
 from crawl_platform.web.url import origin_of
 
 AGENT = "tester"
@@ -48,6 +48,7 @@ class FrontierRig:
         host_rules: tuple[HostRule, ...] = (),
         politeness: Politeness | None = None,
         refresh: Refresh | None = None,
+        sitemaps: Sitemaps | None = None,
         open_robots: bool = True,
     ) -> None:
         self.kv = kv if kv is not None else MemoryKV()
@@ -56,7 +57,9 @@ class FrontierRig:
         self.shards = shards if shards is not None else frozenset(range(n_shards))
         frontier = settings or FrontierSettings(bloom_capacity=10_000)
         self.politeness = politeness or Politeness()
-        self.settings = Settings(home="", frontier=frontier, politeness=self.politeness, hosts=host_rules)
+        self.settings = Settings(
+            home="", frontier=frontier, politeness=self.politeness, sitemaps=sitemaps or Sitemaps(), hosts=host_rules
+        )  # fmt: skip
         self.refresh = refresh or Refresh()
         self.directives: dict[str, str] = dict.fromkeys(seeds, SEED)
         self.open_robots = open_robots
