@@ -81,7 +81,7 @@ def test_a_crash_is_found_and_told() -> None:
 def test_a_slow_input_is_found_and_measured_against_its_length() -> None:
     def run(data: bytes) -> None:
         end = time.thread_time() + 2 * LIMIT
-        while time.thread_time() < end and data.startswith(b"http"):
+        while time.thread_time() < end:
             pass
 
     report = campaign(planted(run), 3, seed=1, trace=False)
