@@ -461,7 +461,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if "@" not in contact and not contact.startswith(("http://", "https://")):
                 raise ConfigurationError(
                     "no contact given: site owners must be able to reach you. "
-                    "Pass --contact you@example.org (or set identity.contact in crawl.toml)."
+                    "Pass --contact you@example.org (or set identity.contact in crawl.toml). "
+                "docs/politeness.md is written for those who will use it."
                 )
 
 
