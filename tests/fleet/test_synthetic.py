@@ -44,9 +44,9 @@ class Crawl:
 
     @cached_property
     def outcomes(self) -> dict[str, set[str]]:
-        """Host → outcomes of its fetches; those of robots.txt are written robots:outcome."""
+        """Host → outcomes of its pages; those of robots.txt are written robots:outcome."""
         found: dict[str, set[str]] = defaultdict(set)
-        for row in self.fetches:
+        for row in (row for row in self.fetches if row["kind"] in ("page", "robots")):
             prefix = "robots:" if row["kind"] == "robots" else ""
             found[row["host"]].add(prefix + row["outcome"])
         return found
