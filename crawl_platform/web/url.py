@@ -183,19 +183,19 @@ def _normalised(match: re.Match[str]) -> str:
     return char if char.isascii() and (char.isalnum() or char in "-._~") else match[0].upper()
 
 
-# What slips into a link's end: controls, white space, quotes and angle brackets around it, zero-width space.
-# Written backwards, to be matched on the reversed text: a search would look from each of many `%20` to the end.
-_junk_backwards = re.compile(r"(?:[0-9A-D]0%|02%|22%|C3%|E3%|0A%2C%|B8%08%2E%)*+").match
-
-
-def _clean_end(text: str) -> str:
-    found = _junk_backwards(text[::-1])
-    return text[: len(text) - found.end()] if found else text
+# What slips into a link's end: controls, white space, zero-width space; after a path also the quotes and angle
+# brackets around it, which may end a search phrase. Written backwards, to be matched on the reversed text: a search
+# would look from each of many `%20` to the end.
+_SPACE_BACKWARDS = r"[0-9A-D]0%|02%|0A%2C%|B8%08%2E%"
+_space_backwards = re.compile(rf"(?:{_SPACE_BACKWARDS})*+").match
+_junk_backwards = re.compile(rf"(?:{_SPACE_BACKWARDS}|22%|C3%|E3%)*+").match
 
 
 def _clean_ends(url: str) -> str:
     path, mark, query = url.partition("?")
-    return _clean_end(path) + mark + _clean_end(query)
+    junk, space = _junk_backwards(path[::-1]), _space_backwards(query[::-1])
+    path = path[: len(path) - junk.end()] if junk else path
+    return path + mark + (query[: len(query) - space.end()] if space else query)
 
 
 def _without_empty_query(url: str) -> str:
