@@ -32,14 +32,14 @@ _reserved = re.compile(r"%(21|27|28|29|2[cCfF]|3[aAbBfF]|40|5[bBdD])")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _CHARACTERS = r"!&'()+,\-./0-9:;=?@A-Z\[\]_a-z~"
 _PLAIN = rf"/[{_CHARACTERS}]*"
-_plain = re.compile(rf"(?:https?://[^/?#]*)?({_PLAIN})").fullmatch
-"""A path (of a URL) that is in its one form already."""
+plain_path = re.compile(rf"(?:https?://[^/?#]*)?({_PLAIN})").fullmatch
+"""Match whose group 1 is the path of a URL, or a path, that is in its one form already; else None."""
 _plain_pattern = re.compile(rf"(?:{_PLAIN}|\*)[{_CHARACTERS}*]*\$?").fullmatch
 
 
 def path_of(url: str) -> str:
     """Path and query of `url` (absolute, or a path) in the form that patterns have (§2.2.2, §2.2.3)."""
-    plain = _plain(url)
+    plain = plain_path(url)
     return plain[1] if plain is not None else _settled_path(url)
 
 
@@ -175,8 +175,8 @@ class PathRules:
         while at >= 0 and not path.startswith(prefixes[at]):
             at = self._parents[at]
         best = self._ranks[at]
-        if self._exact:
-            best = max(best, self._exact.get(path, 0))
+        if self._exact and (rank := self._exact.get(path, 0)) > best:
+            best = rank
         at = self._wild_at[at]
         while at >= 0:
             for wildcard in self._wildcards[at]:

@@ -137,6 +137,10 @@ def test_bytes_that_are_no_utf_8_match_their_escapes() -> None:
     assert rules.allows("/caf%C3%A9", "foobot")
 
 
+def test_a_byte_that_is_a_space_elsewhere_is_none_here() -> None:
+    assert not parse("user-agent: *\ndisallow /\u00e0b".encode()).allows("/%C3%A0b/x", "foobot")
+
+
 def test_utf_16_is_read() -> None:
     assert not parse("\ufeffuser-agent: *\ndisallow: /a".encode("utf-16-le")).allows("/a", "foobot")
 
