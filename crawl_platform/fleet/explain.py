@@ -15,16 +15,22 @@ from crawl_platform.clock import as_datetime
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.client import FleetClient, policy_for
 from crawl_platform.fleet.live import live_stores
+from crawl_platform.frontier.kv import OrderedKV
+from crawl_platform.frontier.listed import sitemap_group
 from crawl_platform.frontier.records import (
+    KINDS,
     LANES,
     NO_LANE,
+    PAGE,
     STATES,
     HostRecord,
     RobotsRecord,
+    SitemapRecord,
     UrlRecord,
     decode,
     host_key,
     robots_key,
+    sitemap_key,
     url_key,
 )
 from crawl_platform.frontier.series import trapped
@@ -39,7 +45,7 @@ from crawl_platform.web.parameters import host_form
 TABLES_READ = ("fetches", "links", "decisions", "frontier", "url_groups", "change_rates")
 VIEWS_READ = ("links_now", "frontier_now")
 SNAPSHOT = """
-SELECT state, lane, due_at, value, depth, fails, group_id, rate_a, rate_b, discovered_at, last_success_at
+SELECT state, lane, due_at, value, depth, fails, group_id, rate_a, rate_b, discovered_at, last_success_at, kind, lastmod
 FROM frontier_now WHERE url = $1
 """
 GROUP = """
@@ -86,6 +92,8 @@ class Found:
     host: HostRecord | None = None
     robots: RobotsRecord | None = None
     url: UrlRecord | None = None
+    sitemap: SitemapRecord | None = None
+    """The one that lists the URL; of a sitemap itself: its own."""
     stores: int = 0
 
 
@@ -130,6 +138,7 @@ def _facts(look: Look, url: str) -> dict[str, Any]:
         "last_fetches": _fetches(look, url),
         "robots_fetches": _fetches(look, urls.origin_of(url) + "/robots.txt")[:1],
         "linked_by": _linkers(look, url),
+        "listed": _listed(found),
     }
 
 
@@ -162,7 +171,35 @@ def _live(home: Path, shard: int, host: str, url: str) -> Found:
             found.robots = decode(robots, RobotsRecord) if robots is not None else None
             page = kv.get(url_key(shard, host, url))
             found.url = decode(page, UrlRecord) if page is not None else None
+            found.sitemap = _sitemap(kv, shard, host, url, found.url)
     return found
+
+
+def _sitemap(
+    kv: OrderedKV, shard: int, host: str, url: str, record: UrlRecord | None
+) -> SitemapRecord | None:
+    group = record.second_group if record is not None else 0
+    if record is not None and record.kind != PAGE and not group:
+        group = sitemap_group(host, url)
+    data = kv.get(sitemap_key(shard, host, group)) if group else None
+    return decode(data, SitemapRecord) if data is not None else None
+
+
+def _listed(found: Found) -> dict[str, Any] | None:
+    """Which sitemap or feed lists the URL, and what its lastmod has said; None if none does."""
+    record, sitemap = found.url, found.sitemap
+    if record is None or sitemap is None or found.host is None:
+        return None
+    claims = found.host.claims
+    return {
+        "sitemap": sitemap.url,
+        "vouched_for_by": list(sitemap.vouched),
+        "lastmod": as_datetime(record.lastmod) if record.lastmod else None,
+        "claims_change": record.claimed > 0.0,
+        "brought_forward": record.pulled,
+        "claims_checked": claims.kept + claims.broken,
+        "claims_kept": claims.chance if claims.kept + claims.broken else None,
+    }
 
 
 def _host_facts(look: Look, host: str, shard: int, found: Found) -> dict[str, Any]:
@@ -213,6 +250,8 @@ def _robots_facts(look: Look, url: str, record: RobotsRecord | None) -> dict[str
         "read_at": as_datetime(record.fetched_at),
         "expires_at": as_datetime(record.expires_at),
         "crawl_delay": delay or None,
+        "unreachable_since": as_datetime(record.unreachable_since) if record.unreachable_since else None,
+        "failures": record.failures,
     }
 
 
@@ -242,6 +281,8 @@ def _url_facts(record: UrlRecord) -> dict[str, Any]:
         "rate_b": record.rate_b,
         "discovered_at": as_datetime(record.discovered_at),
         "last_success_at": as_datetime(record.last_success_at) if record.last_success_at else None,
+        "kind": KINDS[record.kind],
+        "lastmod": as_datetime(record.lastmod) if record.lastmod else None,
     }
 
 

@@ -205,8 +205,8 @@ HOSTS = Table(
         _c(
             "event",
             S,
-            "seeded, promoted, excluded, robots (read), preferences (new), backoff (begun), paced (the delay in force"
-            " is another), trap (met).",
+            "seeded, promoted, excluded, robots (read), robots_given_up (unreachable for too long), preferences (new),"
+            " backoff (begun), paced (the delay in force is another), trap (met).",
             True,
         ),
         _c("state", S, "State after the event: seed, excluded.", True),
@@ -214,7 +214,7 @@ HOSTS = Table(
         _c("decision_id", S, "The decision or request behind it."),
         _c("detail", S, "For people."),
         _c("delay", F64, "Delay in force from the end of a request to the start of the next (seconds)."),
-        _c("robots_status", S, "rules, allow_all or disallow_all (also when it can't be read)."),
+        _c("robots_status", S, "rules, allow_all, disallow_all (it can't be read) or given_up (not for weeks)."),
         _c("known_urls", I64, "URLs known of the host."),
         _c(
             "preferences",
