@@ -74,8 +74,10 @@ def _repeats_segments(url: str, limits: Frontier) -> bool:
     path = url.partition("?")[0]
     if path.count("/") - 2 <= most:
         return False
-    times = Counter(segment for segment in path.split("/")[3:] if segment)
-    return max(times.values(), default=0) > most
+    segments = [segment for segment in path.split("/")[3:] if segment]
+    if len(segments) - len(set(segments)) < most:
+        return False
+    return max(Counter(segments).values(), default=0) > most
 
 
 def _calendar_run(url: str, limits: Frontier) -> bool:
