@@ -52,12 +52,18 @@ def in_words(facts: dict[str, Any]) -> list[str]:
         lines.append(
             f"          {show(host['known_urls'])} URLs known, {show(host['fetched'])} fetched, "
             f"at least {show(host['delay'])} s between requests"
-            + (f": {show(host['slowed_down'])} times its usual, it is unwell" if host.get("slowed_down") else "")
+            + (
+                f": {show(host['slowed_down'])} times its usual, it is unwell"
+                if host.get("slowed_down")
+                else ""
+            )
         )
     if host.get("wishes"):
         lines.append(f"          its robots.txt says about uses: {host['wishes']}")
     if host.get("turned_away"):
-        traps = ", ".join(f"{count_text(n, 'link')} ({name})" for name, n in sorted(host["turned_away"].items()))
+        traps = ", ".join(
+            f"{count_text(n, 'link')} ({name})" for name, n in sorted(host["turned_away"].items())
+        )
         lines.append(f"          turned away as traps: {traps}")
     if facts["decision"] is not None:
         decision = facts["decision"]
@@ -76,6 +82,10 @@ def in_words(facts: dict[str, Any]) -> list[str]:
             f"  state:  {state['state']}{reason}, depth {state['depth']}, value {show(state['value'])}{worth}, "
             f"found {show(state['discovered_at'])}"
         )
+    if state is not None and state.get("kind") not in (None, "page"):
+        lines.append(f"  kind:   {state['kind']}")
+    if facts["listed"] is not None:
+        lines.append(f"  listed: {_listed_in_words(facts['listed'])}")
     if facts["group"] is not None:
         lines.append(f"  group:  {_group_in_words(facts['group'])}")
     lines += [
@@ -86,6 +96,21 @@ def in_words(facts: dict[str, Any]) -> list[str]:
     if facts["linked_by"]:
         lines.append(f"  linked by: {', '.join(facts['linked_by'])}")
     return [*lines, f"  next:   {_next(facts)}"]
+
+
+def _listed_in_words(listed: dict[str, Any]) -> str:
+    said = f"lastmod {show(listed['lastmod'])}" if listed["lastmod"] else "no lastmod"
+    if listed["claims_change"]:
+        said += ", later than the last visit"
+        said += ", so it is due now" if listed["brought_forward"] else ""
+    if listed["claims_kept"] is None:
+        trust = "what its host says of changes has not been checked yet"
+    else:
+        trust = (
+            f"about {listed['claims_kept']:.0%} of what its host said of changes was true, "
+            f"by {count_text(round(listed['claims_checked']), 'visit')}"
+        )
+    return f"{listed['sitemap']}: {said} ({trust})"
 
 
 def _group_in_words(group: dict[str, Any]) -> str:

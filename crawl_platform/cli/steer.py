@@ -36,18 +36,24 @@ def _request_id() -> str:
 @click.command()
 @click.argument("urls", nargs=-1)
 @click.option("--file", "file", type=click.File(), help="One host or URL a line; - reads standard input.")
+@click.option(
+    "--sitemap", "sitemaps", multiple=True, metavar="URL", help="Read this sitemap of its host, too."
+)
 @json_option
 @home_option
-def seed(urls: tuple[str, ...], file: TextIO | None, as_json: bool, home: Path) -> None:
+def seed(
+    urls: tuple[str, ...], file: TextIO | None, sitemaps: tuple[str, ...], as_json: bool, home: Path
+) -> None:
     """Add hosts to the trusted seed, or list the seed.
 
-    URLS are hosts (then https://HOST/ is the first page) or URLs. Without any: the list.
+    URLS are hosts (then https://HOST/ is the first page) or URLs. Without any: the list. The host of a
+    --sitemap enters the seed with it.
     """
     crawl = Crawl.at(home)
     lines: list[str] = [line.partition("#")[0].strip() for line in file] if file is not None else []
     wanted = [*urls, *(line for line in lines if line)]
-    if wanted:
-        count = crawl.fleet.seed(wanted, reason="crawl seed")
+    if wanted or sitemaps:
+        count = crawl.fleet.seed(wanted, sitemaps=sitemaps, reason="crawl seed")
         print_json({"hosts": count}) if as_json else click.echo(
             f"{count_text(count, 'host')} added to the seed"
         )

@@ -28,6 +28,7 @@ from crawl_platform.fleet.messages import (
     encode,
 )
 from crawl_platform.fleet.upkeep import ABSENT, PATIENCE, PORTIONS, SUBJECT, Answer, Order, in_portions
+from crawl_platform.frontier.records import SITEMAP
 from crawl_platform.lake.upkeep.report import Report
 from crawl_platform.web.host import matches, shard_of
 from crawl_platform.web.url import canonicalize, host_of
@@ -62,14 +63,28 @@ class FleetClient:
     async def _to_shard(self, exchange: Exchange, host: str, message: InboxMessage, message_id: str) -> int:
         return await exchange.publish(f"inbox.{shard_of(host, self._n_shards)}", encode(message), message_id)
 
-    def seed(self, urls: Sequence[str], *, reason: str = "seed list", trusted: bool = True) -> int:
-        """Add the hosts of `urls` to the seed; returns how many hosts. Raises on a URL that is not one."""
-        by_host: dict[str, list[str]] = {}
+    def seed(
+        self,
+        urls: Sequence[str],
+        *,
+        sitemaps: Sequence[str] = (),
+        reason: str = "seed list",
+        trusted: bool = True,
+    ) -> int:
+        """Add the hosts of `urls` to the seed; returns how many hosts. Raises on a URL that is not one.
+
+        `sitemaps`: URLs of sitemaps, each of which may list any page of its own host.
+        """
+        by_host: dict[str, list[DiscoveredUrl]] = {}
         for url in urls:
-            canonical = canonicalize(url if "://" in url else f"https://{url}/")
-            if canonical is None or len(host_of(canonical)) > LONGEST_HOST:
-                raise ConfigurationError(f"not a URL or host that can be crawled: {url[:200]!r}")
-            by_host.setdefault(host_of(canonical), []).append(canonical)
+            canonical = _crawlable(url if "://" in url else f"https://{url}/")
+            known = by_host.setdefault(host_of(canonical), [])
+            known.append(DiscoveredUrl(canonical, 1 if known else 0))
+        for url in sitemaps:
+            canonical = _crawlable(url)
+            host = host_of(canonical)
+            found = DiscoveredUrl(canonical, 1, 1.0, SITEMAP, vouched=(host,))
+            by_host.setdefault(host, []).append(found)
 
         async def work(exchange: Exchange) -> int:
             policies = await self._policies(exchange)
@@ -90,7 +105,12 @@ class FleetClient:
         """Move `host` from the horizon to the seed with its known URLs; returns the inbox sequence."""
         return self._run(
             lambda exchange: self._admit(
-                exchange, host, urls, decision_id=decision_id, reason=reason, trusted=False
+                exchange,
+                host,
+                [DiscoveredUrl(url, 1 if place else 0) for place, url in enumerate(urls)],
+                decision_id=decision_id,
+                reason=reason,
+                trusted=False,
             )
         )
 
@@ -98,7 +118,7 @@ class FleetClient:
         self,
         exchange: Exchange,
         host: str,
-        urls: Sequence[str],
+        found: Sequence[DiscoveredUrl],
         *,
         decision_id: str,
         reason: str,
@@ -112,8 +132,8 @@ class FleetClient:
         if known is None or known.state != "seed" or trusted:
             policy = HostPolicy(host, "seed", trusted, decision_id, reason, self._clock.now())
             await exchange.put("directives", key, encode(policy))
-        found = tuple(DiscoveredUrl(url, 0 if i == 0 else 1) for i, url in enumerate(urls))
-        return await self._to_shard(exchange, host, Admit(host, found, decision_id, reason, trusted), "")
+        message = Admit(host, tuple(found), decision_id, reason, trusted)
+        return await self._to_shard(exchange, host, message, "")
 
     def recrawl(self, url: str, *, request_id: str) -> int:
         """Ask for one fetch of `url` now; returns the inbox sequence (that is the acceptance)."""
@@ -287,6 +307,14 @@ class FleetClient:
             return [data for key, data in entries.items() if key.startswith("window.")]
         entry = await exchange.get("directives", f"window.{shard_of(host, self._n_shards)}")
         return [] if entry is None else [entry[0]]
+
+
+def _crawlable(url: str) -> str:
+    """The canonical form of `url`. Raises `ConfigurationError` for what no cell would fetch."""
+    canonical = canonicalize(url)
+    if canonical is None or len(host_of(canonical)) > LONGEST_HOST:
+        raise ConfigurationError(f"not a URL or host that can be crawled: {url[:200]!r}")
+    return canonical
 
 
 def merged(parts: Iterable[ScheduleWindow]) -> ScheduleWindow | None:

@@ -34,6 +34,21 @@ MEASURES = (
         state=True,
     ),
     Measure(
+        "listed_coverage",
+        "completeness",
+        "share",
+        "Of the pages that sitemaps and feeds of seed hosts list and that are eligible, the share fetched at least "
+        "once (a redirect counts as fetched), as of the last snapshot of the frontier.",
+        NO_SNAPSHOT,
+        """
+        SELECT count(last_success_at) AS numerator, count(*) AS denominator FROM frontier_now
+        SEMI JOIN (SELECT host FROM hosts_now WHERE state = 'seed') USING (host)
+        WHERE second_group_id IS NOT NULL AND kind = 'page'
+            AND (state IN ('queued', 'fetched') OR last_success_at IS NOT NULL)
+        """,
+        state=True,
+    ),
+    Measure(
         "backlog",
         "completeness",
         "URLs",

@@ -18,6 +18,8 @@ MAX_ENTRIES = 50_000
 """The protocol's limit of locations in a file (sitemaps.org 0.9); what follows is ignored."""
 MAX_FIELD = 8_192
 """Characters of a location, or of the attributes of a tag; longer ones are none."""
+MAX_TOTAL = 16_000_000
+"""Characters of all locations of a file: 320 for each of 50,000."""
 MAX_FIELDS = 1_000
 """Fields kept of one item: alternates in every language there is."""
 MAX_DEPTH = 32
@@ -97,6 +99,7 @@ class Items:
         """(name, attributes) of the field whose text is being collected."""
         self._text: list[str] = []
         self._length = 0
+        self._total = 0
 
     def start(self, prefix: str, name: str, attributes: str) -> None:
         if prefix in _FOREIGN:
@@ -129,7 +132,7 @@ class Items:
         url = self._locate(loc)
         if url is not None:
             self.entries.append(Entry(url, parse_date(lastmod) if lastmod else None))
-            self.full = len(self.entries) >= self._most
+            self.full = self.full or len(self.entries) >= self._most
         return True
 
     def _begin(self, name: str) -> None:
@@ -209,6 +212,8 @@ class Items:
     def _locate(self, text: str) -> str | None:
         if not text or len(text) > MAX_FIELD or (self._own_entities and _entity(text)):
             return None
+        self._total += len(text)
+        self.full = self.full or self._total > MAX_TOTAL
         return self._base.resolve(text) if self._base is not None else resolve(text)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from crawl_platform.web import feed
-from crawl_platform.web.items import MAX_ENTRIES, Entry, Field, Grammar, Items, Locate, first_date
+from crawl_platform.web.items import MAX_ENTRIES, MAX_TOTAL, Entry, Field, Grammar, Items, Locate, first_date
 from crawl_platform.web.tagstream import HEAD, decoded, document_type, inflated, read
 from crawl_platform.web.url import host_of, resolve
 
@@ -97,12 +97,14 @@ def may_list(sitemap: str, url: str, vouched: Collection[str]) -> bool:
 
 def _lines(source: Iterator[str], most: int) -> list[Entry]:
     entries: list[Entry] = []
+    total = 0
     for line in _split(source):
         text = line.strip(_BLANK)
         loc = resolve(text) if text[:4].lower() == "http" else None
         if loc is not None:
             entries.append(Entry(loc))
-            if len(entries) >= most:
+            total += len(loc)
+            if len(entries) >= most or total > MAX_TOTAL:
                 break
     return entries
 
