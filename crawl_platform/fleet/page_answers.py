@@ -177,7 +177,9 @@ class PageAnswers:
         result.found = [Found(target, record.depth, record.value, record.hops + 1)]
         fetch_id = self._p.fetch_id()
         result.link_set = fetch_id
-        row = link_row(fetch_id, lease.url, target, result.at, "redirect", "", False, "")
+        form = self._p.frontier.form_of(target)
+        followed = target if form == lease.url else form
+        row = link_row(fetch_id, lease.url, followed, result.at, "redirect", "", False, "")
         series = self._deliver(lease, result, fetch_id, response, redirect_to=target, link_set=fetch_id)
         series.open.rows.add("links", row)
 
