@@ -134,6 +134,8 @@ class PathRules:
                 first, wildcard = _Wildcard.of(pattern, rank)
                 wildcards.setdefault(first, []).append(wildcard)
                 stars += pattern.count("*")
+                if stars > MAX_STARS:
+                    break
             elif stem.endswith("$"):
                 self._exact[stem[:-1]] = rank
             else:
