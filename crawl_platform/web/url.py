@@ -52,8 +52,8 @@ def _parse(href: str, base: str | None) -> str | None:
     try:
         return join_url(base, href) if base is not None else parse_url(href, ("href",))["href"]
     except ValueError:
-        scalar = _scalar(href)
-        return _parse(scalar, base) if scalar != href else None
+        scalars = _scalar(href), None if base is None else _scalar(base)
+        return _parse(*scalars) if scalars != (href, base) else None
 
 
 def _scalar(text: str) -> str:

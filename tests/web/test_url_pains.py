@@ -116,6 +116,11 @@ def test_a_reference_is_resolved_as_browsers_resolve_it(reference: str, target: 
     assert Base(AT).resolve(reference) == target
 
 
+def test_a_base_that_holds_no_text_is_read_like_a_reference_that_does_not() -> None:
+    assert resolve("x\ud800", "http://a.host/\udfff/") == "http://a.host/%EF%BF%BD/x%EF%BF%BD"
+    assert resolve("x", "mailto:me") is None
+
+
 def test_a_trimmed_link_is_no_loop() -> None:
     page = "http://x/"
 
