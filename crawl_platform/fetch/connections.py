@@ -87,6 +87,8 @@ class Connections(aiohttp.TCPConnector):
         begun = self._loop.time()
         attempt = self.pinned.attempts.get(req.url.raw_host)
         via = attempt.via if attempt is not None else None
+        if via is not None and not self._guard.permits(addr_infos[0][4][0]):
+            raise SiteError(Outcome.UNSAFE_ADDRESS, f"{addr_infos[0][4][0]}, through a proxy")
         sock = await self._open(*addr_infos[0]) if via is None else await self._open_proxy(via)
         try:
             if via is None:
@@ -105,8 +107,8 @@ class Connections(aiohttp.TCPConnector):
         return result
 
     async def _open_proxy(self, proxy: tuple[str, int]) -> socket.socket:
-        """A connection to the proxy that the settings name: its address is theirs to choose. That of the site is
-        checked before it is pinned, and it is the address, not the name, that the proxy is told."""
+        """A connection to the proxy that the settings name: its address is theirs to choose, that of the
+        site is not: it is checked, and it is what the proxy is told, instead of a name."""
         family = AF_INET6 if ":" in proxy[0] else AF_INET
         try:
             return await self._open(family, socket.SOCK_STREAM, 0, "", proxy)

@@ -34,10 +34,11 @@ async def tunnel(sock: socket.socket, address: str, port: int, seconds: float) -
         raise ProxyFailedError(Outcome.CONNECT_REFUSED, f"proxy: {error}"[:300]) from error
     words = head.split(b" ", 2)
     status = int(words[1][:3]) if len(words) > 1 and words[1][:3].isdigit() else 0
-    if status in UNREACHED:
+    whole = head.startswith(b"HTTP/1.") and head.endswith(b"\r\n\r\n")
+    if whole and status in UNREACHED:
         raise SiteError(Outcome.CONNECT_REFUSED, f"through the proxy, which answered {status}")
-    if status != 200 or not head.startswith(b"HTTP/1."):
-        raise ProxyFailedError(Outcome.CONNECT_REFUSED, f"proxy answered {status or 'no HTTP'}")
+    if status != 200 or not whole:
+        raise ProxyFailedError(Outcome.CONNECT_REFUSED, f"proxy answered {status if whole else 'no HTTP'}")
 
 
 async def _head(sock: socket.socket) -> bytes:
