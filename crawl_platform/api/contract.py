@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from crawl_platform.fetch.signing import DIRECTORY_PATH, DIRECTORY_TYPE
+
 KEY_HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotency-Replayed"
 MOST_BODY = 64 * 1024
@@ -202,6 +204,14 @@ OPERATIONS: dict[str, Operation] = {
             "This description.",
             "open",
             {200: (dict[str, Any], "OpenAPI 3.1.")},
+        ),
+        Operation(
+            "keys",
+            "GET",
+            DIRECTORY_PATH,
+            "The public keys that the crawl's requests are signed with, signed themselves (Web Bot Auth).",
+            "open",
+            {200: (DIRECTORY_TYPE, "A JWK set.")},
         ),
         Operation(
             "healthz",

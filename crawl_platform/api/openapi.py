@@ -33,6 +33,7 @@ _TOKEN_PROBLEMS = {
 }
 _OTHER_PROBLEMS: dict[str, dict[int, str]] = {
     "request": {404: "No such request."},
+    "keys": {404: "Requests are not signed, or the key is not here."},
     "explain": {
         422: "No URL that can be crawled.",
         503: "The lake or the exchange is away, or too many wait.",

@@ -34,6 +34,7 @@ from crawl_platform.api.threads import Threads
 from crawl_platform.api.tokens import Caller, Tokens
 from crawl_platform.clock import Clock, as_datetime
 from crawl_platform.errors import ConfigurationError, CrawlError, PlatformError
+from crawl_platform.fetch.signing import Directory, directory, key_path, load_key
 from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.explain import Sources, explain_url
 from crawl_platform.fleet.report import fleet_report
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 Answer = web.StreamResponse
 Handler = Callable[[web.Request, Caller], Awaitable[Answer]]
 NOBODY = Caller("", may_write=False)
+KEYS_KEPT = 60.0
+"""Seconds for which the key directory is served as it was read."""
 HEALTH_KEPT = 1.0
 """Seconds that an answer of /healthz holds: whoever asks more often gets the same."""
 _OPERATION = web.RequestKey("operation", str)
@@ -78,6 +81,7 @@ class Api:
         most_urls = setup.settings.orchestration.promotion_urls
         self._acceptance = Acceptance(self._lake, self._client, setup.clock, self._threads, most_urls)
         self._health: tuple[float, Health] | None = None
+        self._directory: tuple[float, Directory] | None = None
         self._description = msgspec.json.format(msgspec.json.encode(document()), indent=2)
 
     def application(self) -> web.Application:
@@ -91,6 +95,7 @@ class Api:
             "explain": self._explain,
             "status": self._status,
             "openapi": self._openapi,
+            "keys": self._keys,
             "healthz": self._healthz,
             "metrics": self._metrics_text,
         }
@@ -218,6 +223,22 @@ class Api:
 
     async def _openapi(self, request: web.Request, caller: Caller) -> Answer:
         return web.Response(body=self._description, content_type="application/json")
+
+    async def _keys(self, request: web.Request, caller: Caller) -> Answer:
+        now = self._clock.now()
+        if self._directory is None or abs(now - self._directory[0]) > KEYS_KEPT:
+            self._directory = (now, await self._threads.run(lambda: self._published(now)))
+        found = self._directory[1]
+        return web.Response(body=found.body, headers=found.headers)
+
+    def _published(self, now: float) -> Directory:
+        settings = self._setup.settings
+        if not settings.signing.enabled:
+            raise Problem(404, "not-signed", "This crawl does not sign its requests.")
+        try:
+            return directory(load_key(key_path(settings)), settings.signing, now)
+        except ConfigurationError as error:
+            raise Problem(404, "no-key", f"{error}.") from error
 
     async def _healthz(self, request: web.Request, caller: Caller) -> Answer:
         now = self._clock.boottime()

@@ -16,6 +16,7 @@ from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import bytes_text, json_option, print_json
 from crawl_platform.cli.run import require_free
 from crawl_platform.errors import ConfigurationError, CrawlError
+from crawl_platform.fetch.signing import key_path, load_key
 from crawl_platform.fleet.natsserver import binary
 from crawl_platform.fleet.supervisor import descriptors_needed, is_running
 from crawl_platform.lake.extension import open_duckdb
@@ -63,6 +64,7 @@ def _findings(home: Path) -> Iterator[Finding]:
         return
     yield Finding("settings", True, f"{home / settings_module.CONFIG_NAME} is well-formed or absent")
     yield _contact(settings)
+    yield _signing(settings)
     yield _descriptors(settings)
     yield _disk(settings)
     yield _port(settings)
@@ -105,6 +107,19 @@ def _contact(settings: Settings) -> Finding:
     except ConfigurationError as error:
         return Finding("contact", False, "none", str(error))
     return Finding("contact", True, settings.identity.user_agent)
+
+
+def _signing(settings: Settings) -> Finding:
+    if not settings.signing.enabled:
+        return Finding("signed requests", True, "off (signing.enabled)")
+    path = key_path(settings)
+    try:
+        key = load_key(path)
+        if path.stat().st_mode & 0o077:
+            return Finding("signed requests", False, f"others can read {path}", f"chmod 600 {path}")
+    except (ConfigurationError, OSError) as error:
+        return Finding("signed requests", False, str(error), "crawl identity")
+    return Finding("signed requests", True, f"{key.thumbprint}, published at {settings.signing.agent}")
 
 
 def _descriptors(settings: Settings) -> Finding:

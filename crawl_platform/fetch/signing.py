@@ -4,8 +4,11 @@ Web Bot Auth (draft-ietf-webbotauth-httpsig-protocol): an HTTP message signature
 authority asked and over `Signature-Agent`, which names the origin that publishes our public keys as a JWK set at
 `DIRECTORY_PATH`. The key's id is its JWK thumbprint (RFC 7638; RFC 8037 appendix A.3 for Ed25519).
 
-A signature covers the authority and not the path, so the one of a host may serve for a while: it is made once per
-`Signing.reuse` seconds. One that covers more, or is meant for one request only, has a nonce and is used once.
+A signature that covers the authority alone may serve its host for a while: it is made once per `Signing.reuse`
+seconds. One that is meant for one request covers its method and path too, and what else has to be, and has a nonce.
+
+The key directory is served with a proof that we hold the key it names: a signature over the authority that was asked
+and the digest of the answer (same draft, appendix "origin binding"), which large verifiers want to see.
 """
 
 import base64
@@ -16,7 +19,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -29,7 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from crawl_platform.clock import Clock
+from crawl_platform.clock import DAY, Clock
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.settings import Settings, Signing
 
@@ -38,6 +41,9 @@ DIRECTORY_TYPE = "application/http-message-signatures-directory+json"
 KEY_NAME = "web-bot-auth.pem"
 LABEL = "sig1"
 TAG = "web-bot-auth"
+DIRECTORY_TAG = "http-message-signatures-directory"
+PROOF_LIFE = DAY
+"""Lists of keys are compiled from directories; a proof has to outlive the time between two of them."""
 CACHED = 10_000
 """Authorities whose signature is kept: some 600 bytes each."""
 NONCE_BYTES = 64
@@ -61,7 +67,14 @@ class SigningKey:
 
     def jwks(self) -> dict[str, Any]:
         """The key directory to publish: a JWK set (RFC 7517 §5) with the public key alone."""
-        return {"keys": [{**self._parameters(), "kid": self.thumbprint, "use": "sig"}]}
+        public = {
+            "kty": "OKP",
+            "crv": "Ed25519",
+            "kid": self.thumbprint,
+            "x": base64url(self.public),
+            "use": "sig",
+        }
+        return {"keys": [public]}
 
 
 def base64url(data: bytes) -> str:
@@ -139,11 +152,13 @@ class Signer:
         self._made: OrderedDict[str, tuple[float, dict[str, str]]] = OrderedDict()
 
     def headers(self, url: str, also: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The three headers of a request for `url`. `also`: other headers of it that the signature has to cover
+        """The three headers of a GET request for `url`. `also`: other headers of it that the signature has to cover
         (lower-case names); then it is good for this request only."""
         name = authority(url)
         if also or self._settings.reuse <= 0:
-            return self._sign(name, also or {}, once=True)
+            return self._sign(
+                name, {"@method": "GET", "@path": urlsplit(url).path or "/", **(also or {})}, once=True
+            )
         found = self._made.get(name)
         now = self._clock.now()
         # A clock that stepped back would stretch a signature's life, so age counts in both directions.
@@ -158,7 +173,7 @@ class Signer:
 
     def _sign(self, name: str, also: Mapping[str, str], *, once: bool) -> dict[str, str]:
         components = [('"@authority"', name), (f'"signature-agent";key="{LABEL}"', self._agent)]
-        components += [(f'"{header}"', value) for header, value in also.items()]
+        components += [(f'"{component}"', value) for component, value in also.items()]
         parameters = self._parameters([identifier for identifier, _ in components], once)
         signature = base64.b64encode(self._key.sign(signature_base(components, parameters))).decode()
         return {
@@ -175,6 +190,32 @@ class Signer:
         if once:
             text += f';nonce="{base64.b64encode(self._random(NONCE_BYTES)).decode()}"'
         return f'{text};tag="{TAG}"'
+
+
+class Directory(NamedTuple):
+    """The key directory as it is served."""
+
+    body: bytes
+    headers: dict[str, str]
+
+
+def directory(key: SigningKey, settings: Signing, now: float) -> Directory:
+    """Our public keys for whoever asks `settings.agent` for them at `now` (UTC seconds)."""
+    body = json.dumps(key.jwks(), separators=(",", ":")).encode()
+    digest = f"sha-256=:{base64.b64encode(hashlib.sha256(body).digest()).decode()}:"
+    components = [('"@authority";req', authority(settings.agent)), ('"content-digest"', digest)]
+    parameters = f'("@authority";req "content-digest");created={int(now)};expires={int(now + PROOF_LIFE)}'
+    parameters += f';keyid="{key.thumbprint}";tag="{DIRECTORY_TAG}"'
+    signature = base64.b64encode(key.sign(signature_base(components, parameters))).decode()
+    return Directory(
+        body,
+        {
+            "Content-Type": DIRECTORY_TYPE,
+            "Content-Digest": digest,
+            "Signature-Input": f"{LABEL}={parameters}",
+            "Signature": f"{LABEL}=:{signature}:",
+        },
+    )
 
 
 def signer_for(settings: Settings, clock: Clock) -> Signer | None:

@@ -41,3 +41,20 @@ def test_it_says_who_we_are_and_where_to_look(tmp_path: Path) -> None:
     assert told["directory"] == "https://crawler.example.org/.well-known/http-message-signatures-directory"
     assert told["signed"] is True
     assert "signed:      yes" in identity(tmp_path)
+
+
+def test_doctor_finds_a_key_that_is_missing_or_can_be_read_by_others(tmp_path: Path) -> None:
+    signing = Signing(enabled=True, agent="https://crawler.example.org")
+    settings_module.save(
+        Settings(str(tmp_path), identity=Identity(contact="me@example.org"), signing=signing)
+    )
+
+    def finding() -> dict[str, object]:
+        told = json.loads(CliRunner().invoke(main, ["doctor", "--json", "--home", str(tmp_path)]).output)
+        return next(found for found in told if found["check"] == "signed requests")
+
+    assert not finding()["ok"]
+    identity(tmp_path)
+    assert finding()["ok"]
+    (tmp_path / "run" / "web-bot-auth.pem").chmod(0o640)
+    assert "chmod 600" in str(finding()["remedy"])

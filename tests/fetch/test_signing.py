@@ -22,6 +22,7 @@ from crawl_platform.fetch.signing import (
     SigningKey,
     authority,
     base64url,
+    directory,
     ensure_key,
     key_path,
     load_key,
@@ -112,6 +113,26 @@ def test_the_vector_of_the_web_bot_auth_draft() -> None:
     )
 
 
+def test_the_signed_directory_of_the_draft() -> None:
+    served = directory(RFC_9421_KEY, Signing(True, "https://signature-agent.test"), 1735689600)
+    components = [
+        ('"@authority";req', "signature-agent.test"),
+        ('"content-digest"', "sha-256=:CADMT2aBdV/rqQr/NIru64ERQkCobVvllA4V0fLFDu0=:"),
+    ]
+    parameters = (
+        '("@authority";req "content-digest");created=1735689600;expires=4889289600'
+        ';keyid="poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U";tag="http-message-signatures-directory"'
+    )
+
+    assert served.headers["Content-Digest"] == components[1][1]
+    assert served.headers["Signature-Input"] == f"sig1={parameters}".replace(
+        "4889289600", str(1735689600 + 86_400)
+    )
+    assert base64.b64encode(RFC_9421_KEY.sign(signature_base(components, parameters))).decode() == (
+        "l6P8R67tm3kujAxbHWio7ll01qrEZ0dKD/WWlGhNYEmTnFZM8Wt0VQ9zqGfvo7T/UMkBxsigzChM1Gpz7gOVBg=="
+    )
+
+
 @pytest.mark.parametrize(
     ("url", "name"),
     [
@@ -197,6 +218,18 @@ def test_a_signature_serves_its_host_for_a_while_and_never_beyond_its_validity()
     clock.step(-3_600)
     stepped = signer.headers("https://a.test/1")
     assert f"created={int(clock.now())}" in stepped["Signature-Input"], "not one from the future"
+
+
+def test_without_reuse_a_signature_is_for_one_path_only(tmp_path: Path) -> None:
+    clock = ManualClock()
+    key = ensure_key(tmp_path / "key.pem")
+    site = Site(json.dumps(key.jwks()))
+    head = fields_of(sent(Signer(key, Signing(True, AGENT, reuse=0.0), clock), "/a?b=c")[0])
+
+    covered = site.check(head, clock.now(), "/a?b=c")["covered"].split()
+    assert covered == ["@authority", "signature-agent", "@method", "@path"]
+    with pytest.raises(InvalidSignature):
+        site.check(head, clock.now(), "/another")
 
 
 def test_without_reuse_every_request_has_a_nonce_of_its_own() -> None:

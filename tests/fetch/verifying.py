@@ -27,15 +27,20 @@ class Site:
             assert jwk["kid"] == digest.decode().rstrip("=")
             self.keys[jwk["kid"]] = Ed25519PublicKey.from_public_bytes(octets(jwk["x"]))
 
-    def check(self, fields: Mapping[str, str], now: float) -> dict[str, str]:
-        """The signature's parameters, and under "covered" what it covers; raises if the request (`fields` by
-        lower-case name) is not as it was signed."""
+    def check(self, fields: Mapping[str, str], now: float, path: str = "/") -> dict[str, str]:
+        """The signature's parameters, and under "covered" what it covers; raises if the GET request of `path`
+        (`fields` by lower-case name) is not as it was signed."""
         label, _, params = fields["signature-input"].partition("=")
         covered = re.findall(r'"([^"]+)"(?:;key="([^"]+)")?', params[1 : params.index(")")])
         found = dict(re.findall(r';([a-z]+)="?([^;"]+)"?', params[params.index(")") :]))
         said = []
         for name, key in covered:
-            value = fields["host"].lower() if name == "@authority" else fields[name]
+            derived = {
+                "@authority": fields["host"].lower(),
+                "@method": "GET",
+                "@path": path.partition("?")[0],
+            }
+            value = derived[name] if name in derived else fields[name]
             if key:
                 value = dict(part.strip().split("=", 1) for part in value.split(","))[key]
             said.append(f'"{name}"{f";key={json.dumps(key)}" if key else ""}: {value}')

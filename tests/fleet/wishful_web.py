@@ -63,7 +63,7 @@ class Wishful:
         if request.host == WISHING:
             return self._wishing(request.path)
         try:
-            covered = self._site.check(request.headers, now)["covered"].split()
+            covered = self._site.check(request.headers, now, request.path)["covered"].split()
         except Exception as error:  # whatever is wrong with a signature, the request is refused
             return Reply(403, body=repr(error).encode())
         if request.path == "/robots.txt":
