@@ -17,7 +17,6 @@ from tests.frontier.scenes import A, B, known, url
         ({"max_url_length": 30}, "x" * 30, 0, "url-too-long"),
         ({"max_repeated_segments": 1}, "a/b/a", 0, "repeated-segments"),
         ({"max_parameters": 1}, "x?a=1&b=2", 0, "too-many-parameters"),
-        ({"page_budget": 0, "surface_depth": 1}, "x", 2, "over_budget"),
     ],
 )
 def test_a_limit_holds_for_the_host_that_it_is_set_for(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.clock import DAY
@@ -84,11 +84,12 @@ def test_the_order_of_one_names_values_is_never_in_question() -> None:
 
 
 VISITS = st.tuples(
-    st.integers(0, 200).flatmap(lambda n: st.sampled_from(pair(n))), st.sampled_from("xyz"), st.floats(0, 1e9)
+    st.integers(0, 120).flatmap(lambda n: st.sampled_from(pair(n))), st.sampled_from("xyz"), st.floats(0, 1e9)
 )
 
 
-@given(st.lists(VISITS, max_size=400))
+@given(st.lists(VISITS, max_size=200))
+@settings(max_examples=25, deadline=None)
 def test_what_a_host_can_make_us_remember_is_bounded(visits: list[tuple[str, str, float]]) -> None:
     evidence = after(*visits)
 
@@ -97,6 +98,7 @@ def test_what_a_host_can_make_us_remember_is_bounded(visits: list[tuple[str, str
 
 
 @given(st.lists(VISITS, max_size=60))
+@settings(max_examples=40, deadline=None)
 def test_no_pair_has_shown_two_pages_at_one_time_where_the_order_means_nothing(
     visits: list[tuple[str, str, float]],
 ) -> None:

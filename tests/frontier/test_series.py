@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.frontier import series
@@ -113,6 +113,7 @@ NAMES = st.lists(st.integers(0, 300).map(lambda n: f"s{min(n, 150)}"), max_size=
 
 
 @given(NAMES)
+@settings(max_examples=30, deadline=None)
 def test_no_count_is_too_high_or_far_too_low_and_there_are_few(names: list[str]) -> None:
     counts: Counts = {}
     for name in names:

@@ -14,7 +14,7 @@ from tests.fuzz.targets import BY_NAME, FOUND, TARGETS, Target, found_files
 from tests.fuzz.wire import ask
 
 NAMES = [target.name for target in TARGETS]
-INPUTS = {"url": 300, "robots": 80, "html": 40, "sitemap": 60, "headers": 200, "encoded": 200}
+INPUTS = {"url": 200, "robots": 60, "html": 30, "sitemap": 50, "headers": 150, "encoded": 100}
 LEISURE = 4.0
 """The machine is busy with other tests: only what is several times over the limit is reported here."""
 
@@ -32,7 +32,7 @@ def test_no_input_that_the_grammar_can_make_breaks_a_promise(name: str) -> None:
     target = BY_NAME[name]
 
     @given(st.randoms(use_true_random=False))
-    @settings(max_examples=12, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     def holds(rnd: Random) -> None:
         target.run(target.make(rnd))
 
@@ -54,9 +54,9 @@ def test_what_was_found_once_stays_mended(path: object) -> None:
 
 async def test_every_scripted_answer_ends_in_one_outcome() -> None:
     rnd = Random(7)
-    made = [grammars.answer(rnd) for _ in range(60)]
+    made = [grammars.answer(rnd) for _ in range(40)]
 
-    assert await ask([*made, *(mutate(rnd, rnd.choice(made), made) for _ in range(60))]) == []
+    assert await ask([*made, *(mutate(rnd, rnd.choice(made), made) for _ in range(40))]) == []
 
 
 # the runner itself
@@ -80,11 +80,11 @@ def test_a_crash_is_found_and_told() -> None:
 
 def test_a_slow_input_is_found_and_measured_against_its_length() -> None:
     def run(data: bytes) -> None:
-        end = time.thread_time() + 2 * LIMIT
+        end = time.thread_time() + 1.3 * LIMIT
         while time.thread_time() < end:
             pass
 
-    report = campaign(planted(run), 3, seed=1, trace=False)
+    report = campaign(planted(run), 1, seed=1, trace=False)
 
     assert report.slow
     assert report.slowest > 1

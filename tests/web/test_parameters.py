@@ -1,7 +1,7 @@
 """The form of one host's URLs: parameters that select nothing dropped, and sorted where their order means nothing."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.settings import Urls
@@ -61,6 +61,7 @@ def test_names_are_compared_decoded() -> None:
 
 
 @given(URLS, SETTINGS, st.booleans())
+@settings(deadline=None)
 def test_a_hosts_form_is_reached_in_one_step_and_is_canonical(url: str, settings: Urls, sort: bool) -> None:
     canonical = canonicalize(url)
     assert canonical is not None
@@ -73,6 +74,7 @@ def test_a_hosts_form_is_reached_in_one_step_and_is_canonical(url: str, settings
 
 
 @given(URLS)
+@settings(max_examples=25, deadline=None)
 def test_a_host_of_which_nothing_is_known_has_its_urls_as_they_are(url: str) -> None:
     canonical = canonicalize(url)
 
@@ -81,6 +83,7 @@ def test_a_host_of_which_nothing_is_known_has_its_urls_as_they_are(url: str) -> 
 
 
 @given(PARTS, st.randoms())
+@settings(max_examples=25, deadline=None)
 def test_sorted_urls_differ_in_more_than_order(parts: list[tuple[str, str]], random: object) -> None:
     once = {name: value for name, value in parts if name}
     shuffled = list(once.items())
