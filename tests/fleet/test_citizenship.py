@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from crawl_platform.cli import main
+from crawl_platform.errors import ExchangeError
 from crawl_platform.fetch.signing import ensure_key
 from crawl_platform.settings import Citizenship, Frontier, HostRule, Payment, Signing
 from crawl_platform.simulation.running import Ready
@@ -190,7 +191,17 @@ def test_a_cell_killed_while_a_page_is_being_paid_for_does_not_spend_the_money_t
         eventually(charged.exists, 20.0, "it is paid", 0.02)
 
         fleet.kill_cell()
+        fleet.kill("nats")
+        eventually(lambda: fleet.pid("nats") != 0, 30.0, "NATS is back")
+        eventually(lambda: _answers(fleet), 30.0, "NATS answers")
         fleet.client.recrawl(root, request_id="all-the-others")
         fleet.wait_quiet(90.0)
 
         assert len(charges(fleet)) == BUDGET, "what the dead cell had reserved stays spent"
+
+
+def _answers(fleet: Fleet) -> bool:
+    try:
+        return fleet.client.hosts() != {}
+    except ExchangeError:
+        return False

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -11,6 +12,7 @@ from crawl_platform.admission.hosts import EXCLUDED
 from crawl_platform.clock import SystemClock
 from crawl_platform.commit.faults import Faults
 from crawl_platform.commit.outbox import Outbox
+from crawl_platform.fetch.client import Response
 from crawl_platform.fleet.cell import Cell
 from crawl_platform.fleet.messages import HostPolicy, encode
 from crawl_platform.frontier.absorb import absorb
@@ -62,7 +64,7 @@ async def cell(tmp_path: Path) -> AsyncIterator[Cell]:
 
 
 async def claimed(cell: Cell, url: str) -> Lease | RobotsLease:
-    """A lease on the only URL that the cell knows."""
+    """A lease on the only URL that the cell knows (robots.txt comes first)."""
     clock = SystemClock()
     cell.frontier.book.set(HOST, "seed")
     planner = Planner(cell.frontier, clock.now(), "bulk", 1)
@@ -78,23 +80,45 @@ async def claimed(cell: Cell, url: str) -> Lease | RobotsLease:
     raise AssertionError("nothing to claim")
 
 
-@pytest.mark.parametrize("excluded", [True, False])
-async def test_a_request_that_waits_for_its_address_is_not_sent_to_a_host_excluded_meanwhile(
-    cell: Cell, monkeypatch: pytest.MonkeyPatch, excluded: bool
-) -> None:
-    async def slow_name_server(host: str) -> str:
-        if excluded:
-            cell._directives._obey("host.x", encode(HostPolicy("*.test", EXCLUDED)))
+async def heads_sent(cell: Cell, monkeypatch: pytest.MonkeyPatch, moment: str) -> int:
+    """Requests that reach a host which is excluded at a moment between its claim and its request."""
+
+    def exclude() -> None:
+        cell._directives._obey("host.x", encode(HostPolicy("*.test", EXCLUDED)))
+
+    async def resolve(host: str) -> str:
+        if moment == "its name is resolved":
+            exclude()
         return "127.0.0.1"
+
+    connect = cell._client.get
+
+    async def get(*arguments: Any, **options: Any) -> Response:
+        if moment == "the connection is made":
+            exclude()
+        return await connect(*arguments, **options)
 
     async with serving(answers(reply("404 Not Found"))) as server:
         lease = await claimed(cell, server.url("/page"))
-        monkeypatch.setattr(cell._dns, "address", slow_name_server)
-
+        monkeypatch.setattr(cell._dns, "address", resolve)
+        monkeypatch.setattr(cell._client, "get", get)
         await cell._worker.run(lease)
+        return len(server.heads)
 
-        assert len(server.heads) == (0 if excluded else 1), "and without the exclusion it is sent"
+
+@pytest.mark.parametrize("moment", ["its name is resolved", "the connection is made"])
+async def test_a_request_that_waits_is_not_sent_to_a_host_excluded_meanwhile(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    assert await heads_sent(cell, monkeypatch, moment) == 0
     assert not cell.frontier.hosts[HOST].in_flight
+    assert cell.frontier.gates.address_ready_at("127.0.0.1") < float("inf"), "its address is free for others"
+
+
+async def test_without_the_last_look_it_would_be(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawl_platform.fleet.worker.EXCLUDED", "a state that no host is in")
+
+    assert await heads_sent(cell, monkeypatch, "the connection is made") == 1
 
 
 @pytest.mark.long
