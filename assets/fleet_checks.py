@@ -92,13 +92,18 @@ CHECKS = (
     FleetCheck(
         "fetches",
         "only_seed_hosts",
-        "Only hosts that had entered the seed were contacted: the horizon is never fetched.",
+        "Only hosts that had entered the seed were contacted, but for what a robots.txt of the seed had redirected to: "
+        "no page of the horizon is ever fetched.",
         """
         SELECT f.host || ' was contacted (' || f.fetch_id || ') before it was in the seed' AS what FROM recent f
         LEFT JOIN (
             SELECT host, min(happened_at) AS entered FROM hosts WHERE event IN ('seeded', 'promoted') GROUP BY host
         ) h USING (host)
         WHERE f.started_at < $settled AND (entered IS NULL OR f.started_at < entered - INTERVAL 1 MINUTE)
+            AND NOT (f.kind = 'robots' AND f.url IN (
+                SELECT redirect_to FROM fetches
+                WHERE kind = 'robots' AND redirect_to IS NOT NULL AND date >= CAST($since AS DATE) - 1
+            ))
         """,
     ),
     FleetCheck(

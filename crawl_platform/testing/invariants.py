@@ -218,10 +218,24 @@ def robots_first(log: Sequence[Entry]) -> list[Violation]:
     ]
 
 
+def _asked_as(url: str) -> tuple[str, str]:
+    """(host, path with query) of a URL, as the server's log has them."""
+    parts = urlsplit(url)
+    return parts.hostname or "", (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
 def boundary_held(lake: Lake, log: Sequence[Entry], seeds: Collection[str]) -> list[Violation]:
-    """No host outside `seeds` (all that ever were in the seed) was asked for anything, or has a fetch row."""
-    asked = sorted({entry.host for entry in log} - set(seeds))
-    rows = lake.query("SELECT DISTINCT host FROM fetches ORDER BY host")["host"].to_pylist()
+    """No host outside `seeds` (all that ever were in the seed) was asked for anything, or has a fetch row, but for
+    URLs to which a robots.txt had redirected."""
+    moved = lake.query(
+        "SELECT DISTINCT redirect_to FROM fetches WHERE kind = 'robots' AND redirect_to IS NOT NULL"
+    )
+    hops = {_asked_as(url) for url in moved["redirect_to"].to_pylist()}
+    asked = sorted({entry.host for entry in log if (entry.host, entry.path) not in hops} - set(seeds))
+    rows = lake.query(
+        "SELECT DISTINCT host FROM fetches WHERE kind <> 'robots' OR url NOT IN (SELECT redirect_to FROM fetches "
+        "WHERE kind = 'robots' AND redirect_to IS NOT NULL) ORDER BY host"
+    )["host"].to_pylist()
     return [
         *(Violation("boundary_held", f"{host} was asked although it is not seed") for host in asked),
         *(

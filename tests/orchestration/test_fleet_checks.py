@@ -116,6 +116,23 @@ def horizon_fetched(crawl, lake):
     crawl.clock.advance(100)
 
 
+def page_of_a_robots_host(crawl, lake):
+    crawl.fetch(f"https://{HOST}/robots.txt", kind="robots", redirect_to="https://horizon.test/r")
+    crawl.clock.advance(5)
+    crawl.fetch("https://horizon.test/r")
+    crawl.clock.advance(100)
+
+
+def test_a_host_outside_the_seed_may_be_asked_for_a_robots_txt_that_has_moved_there(harness, crawl, sound):
+    crawl.fetch(f"https://{HOST}/robots.txt", kind="robots", redirect_to="https://horizon.test/r")
+    crawl.clock.advance(5)
+    crawl.fetch("https://horizon.test/r", kind="robots", lane="robots")
+    crawl.clock.advance(100)
+    crawl.commit()
+
+    assert run_checks(harness)["only_seed_hosts"].passed
+
+
 def fetched_before_it_entered(crawl, lake):
     crawl.robots("c.test")
     crawl.clock.advance(100)
@@ -236,6 +253,7 @@ PLANTED = [
     ("politeness_held", impolite),
     ("politeness_held", no_robots),
     ("only_seed_hosts", horizon_fetched),
+    ("only_seed_hosts", page_of_a_robots_host),
     ("only_seed_hosts", fetched_before_it_entered),
     ("links_have_their_fetch", link_without_fetch),
     ("links_have_their_fetch", link_of_another_page),

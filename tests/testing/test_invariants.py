@@ -293,3 +293,17 @@ def test_a_host_outside_the_seed_is_seen_in_the_log_and_in_the_lake(crawl: Crawl
 
     assert details == ["h.test was asked although it is not seed", "h.test has fetches but is not seed"]
     assert boundary_held(crawl.lake, crawl.log, {"a.test", "h.test"}) == []
+
+
+def test_a_host_outside_the_seed_may_be_asked_for_a_robots_txt_that_has_moved_there(crawl: Crawl) -> None:
+    moved = crawl.page("r2", "https://a.test/robots.txt", kind="robots", redirect_to="https://h.test/r?x=1")
+    hop = fetched("r3", "https://h.test/r?x=1", T0, host="h.test", kind="robots")
+    crawl.commit(moved, hop)
+    crawl.request("https://h.test/r?x=1")
+    assert boundary_held(crawl.lake, crawl.log, {"a.test"}) == []
+
+    crawl.request("https://h.test/")
+
+    assert [v.detail for v in boundary_held(crawl.lake, crawl.log, {"a.test"})] == [
+        "h.test was asked although it is not seed"
+    ]
