@@ -24,6 +24,8 @@ MAX_FIELDS = 1_000
 """Fields kept of one item: alternates in every language there is."""
 MAX_DEPTH = 32
 """Items lie three deep; what nests deeper is no sitemap."""
+MAX_IDLE = 50_000
+"""Elements without a location among them after which the file is given up: 50 MB of tags take half a minute."""
 MAX_ROOTS = 3
 """Elements among which the root is looked for."""
 
@@ -100,10 +102,14 @@ class Items:
         self._text: list[str] = []
         self._length = 0
         self._total = 0
+        self._idle = 0
 
     def start(self, prefix: str, name: str, attributes: str) -> None:
         if prefix in _FOREIGN:
             name = f"{prefix}:{name}"
+        self._idle += 1
+        if self._idle > MAX_IDLE:
+            self.full = True
         grammar = self._grammar
         if grammar is None:
             self._begin(name)
@@ -212,6 +218,7 @@ class Items:
     def _locate(self, text: str) -> str | None:
         if not text or len(text) > MAX_FIELD or (self._own_entities and _entity(text)):
             return None
+        self._idle = 0
         self._total += len(text)
         self.full = self.full or self._total > MAX_TOTAL
         return self._base.resolve(text) if self._base is not None else resolve(text)

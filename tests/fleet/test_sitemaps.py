@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from crawl_platform.cli.explain import in_words
+from crawl_platform.fleet.explain import Sources, explain_url
 from crawl_platform.frontier.records import FEED, SITEMAP
 from crawl_platform.settings import Fleet as FleetSettings
 from crawl_platform.simulation.running import launch
@@ -19,7 +21,7 @@ from tests.fleet.checks import (
 from tests.fleet.harness import Fleet
 from tests.fleet.sites import free_port
 
-SITE, OTHER, STRANGER = "maps.test", "others.test", "stranger.test"
+SITE, OTHER, STRANGER, ASKED = "maps.test", "others.test", "stranger.test", "asked.test"
 PAGES = 40
 PAGE = "<!doctype html><title>{0}</title><main><p>{0} says one thing and no more.</p></main>"
 
@@ -34,7 +36,7 @@ def write_sites(root: Path, port: int) -> list[str]:
     which there is no end. Returns the `files` options."""
     at = f"http://{SITE}:{port}"
     elsewhere, strange = f"http://{OTHER}:{port}", f"http://{STRANGER}:{port}"
-    sites = {name: root / name for name in (SITE, OTHER, STRANGER)}
+    sites = {name: root / name for name in (SITE, OTHER, STRANGER, ASKED)}
     for folder in sites.values():
         (folder / "maps").mkdir(parents=True)
     site, other = sites[SITE], sites[OTHER]
@@ -67,6 +69,8 @@ def write_sites(root: Path, port: int) -> list[str]:
         urlset(f"{at}/p{PAGES - 1}.html", f"{elsewhere}/own.html", f"{strange}/y.html")
     )
     (other / "index.html").write_text(PAGE.format("other"))
+    (sites[ASKED] / "maps" / "all.txt").write_text(f"http://{ASKED}:{port}/only.html\n{at}/p0.html\n")
+    (sites[ASKED] / "only.html").write_text(PAGE.format("only"))
     return [f"{name}={folder}" for name, folder in sites.items()]
 
 
@@ -85,7 +89,8 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         Fleet(root / "home", web.ready, fleet=FleetSettings(cells=2)) as fleet,
     ):
         fleet.start()
-        fleet.seed([f"http://{SITE}:{port}/", f"http://{OTHER}:{port}/"])
+        roots = [f"http://{SITE}:{port}/", f"http://{OTHER}:{port}/"]
+        fleet.client.seed(roots, sitemaps=[f"http://{ASKED}:{port}/maps/all.txt"])
         fleet.wait_quiet()
         yield fleet
 
@@ -105,7 +110,7 @@ def test_it_is_polite_and_every_request_is_one_row(crawled: Fleet) -> None:
 
 
 def test_hosts_that_nobody_has_chosen_are_not_asked_whatever_lists_them(crawled: Fleet) -> None:
-    assert {entry.host for entry in crawled.requests()} == {SITE, OTHER}
+    assert {entry.host for entry in crawled.requests()} == {SITE, OTHER, ASKED}
 
 
 def test_a_sitemap_elsewhere_speaks_for_the_host_whose_robots_txt_names_it_and_for_its_own_folder(
@@ -115,6 +120,25 @@ def test_a_sitemap_elsewhere_speaks_for_the_host_whose_robots_txt_names_it_and_f
 
     paths = sorted(row["dst_url"].rpartition("/")[2] for row in listed)
     assert paths == ["own.html", f"p{PAGES - 1}.html"]
+
+
+def test_a_sitemap_is_read_by_request_and_speaks_for_its_own_host(crawled: Fleet) -> None:
+    paths = asked(crawled.requests_to(ASKED))
+
+    assert paths == {(ASKED, "/robots.txt"): 1, (ASKED, "/maps/all.txt"): 1, (ASKED, "/only.html"): 1}
+
+
+def test_explain_tells_which_sitemap_lists_a_page_and_what_its_lastmod_said(crawled: Fleet) -> None:
+    [row] = crawled.rows("SELECT url FROM fetches WHERE url LIKE '%/p1.html'")
+    sources = Sources(crawled.settings, crawled.lake, crawled.client, crawled.clock.now())
+
+    facts = explain_url(sources, row["url"])
+
+    assert facts["listed"]["sitemap"].endswith("/maps/a.xml.gz")
+    assert f"{facts['listed']['sitemap']}: lastmod 2026-01-01" in "\n".join(in_words(facts))
+    of_sitemap = explain_url(sources, facts["listed"]["sitemap"])
+    assert of_sitemap["state"]["kind"] == "sitemap"
+    assert "  kind:   sitemap" in in_words(of_sitemap)
 
 
 def test_an_index_without_end_is_followed_so_far_and_no_further(crawled: Fleet) -> None:
