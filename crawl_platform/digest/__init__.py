@@ -6,7 +6,7 @@ from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 
 from crawl_platform.digest import charset
 from crawl_platform.digest.blocks import main_text
-from crawl_platform.digest.depth import bounded
+from crawl_platform.digest.bounds import bounded
 from crawl_platform.digest.fingerprint import fingerprint, of_bytes
 from crawl_platform.digest.kind import kind_of
 from crawl_platform.digest.model import Digest, Link

@@ -1,13 +1,15 @@
 """Which encoding a body is in, and how its URLs' queries are written (WHATWG Encoding and HTML standards).
 
-Order (HTML §13.2.3.2): byte order mark, Content-Type, meta prescan of the first 1024 bytes, then a guess, then
-windows-1252. The guess is narrow: valid UTF-8 that is not ASCII, or text that decodes as Shift_JIS or EUC-JP and
-shows kana; browsers guess there as well.
+Order (HTML §13.2.3.2): byte order mark, Content-Type, meta prescan of the first 1024 bytes; then, if there is more
+than ASCII to read, a meta element further down (a browser starts again when it meets one), then statistics
+(`charset_guess`), then windows-1252.
 """
 
 import codecs
 import re
 from functools import lru_cache
+
+from crawl_platform.digest.charset_guess import guess
 
 DEFAULT = "windows-1252"
 
@@ -85,15 +87,24 @@ _ENCODER_SUBSTITUTES = {
 _UTF8_QUERIES = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement", "x-user-defined"})
 _REFERENCE = re.compile(rb"&#([0-9]+);")
 
-_content_type_charset = re.compile(r"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.I).search
-_QUOTED = rb"""(?:[^>"']|"[^"]*"|'[^']*')*"""
-_meta = re.compile(
-    rb"<!--.*?(?:-->|\Z)|<meta(?=[\s/])(" + _QUOTED + rb")>|<(?:/?[a-z]" + _QUOTED + rb"|[!/?][^>]*)>",
-    re.I | re.S,
-)
-_attribute = re.compile(rb"""([^\s/>="']+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?""")
-_kana = re.compile("[ぁ-ゖァ-ヺー]").findall
-_wide = re.compile("[^\x00-\x7f]").findall
+_parameter = re.compile(
+    r"""(?:^|[;,\s])charset\s*+=\s*+(?:"((?:[^"\\]|\\.)*+)"?|'([^']*+)'?|([^\s;,"']*+))""", re.IGNORECASE
+).search
+# HTML, "extracting a character encoding from a meta element": a quote that is not closed is no value.
+_in_content = re.compile(
+    r"""charset[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:"([^"]*+)"|'([^']*+)'|(?!["'])([^\t\n\f\r ;]*+))""",
+    re.IGNORECASE,
+).search
+# A comment may end with the dashes that it begins with.
+_markup = re.compile(
+    rb"<!(?=--).*?(?:-->|\Z)|<meta(?=[\t\n\f\r /])|<(/?+[a-z])|<[!/?][^>]*+", re.IGNORECASE | re.DOTALL
+).search
+_attribute = re.compile(
+    rb"""[\t\n\f\r /]*+(?:(?!>)(=?+[^\t\n\f\r />=]*+)[\t\n\f\r ]*+"""
+    rb"""(?:=[\t\n\f\r ]*+(?:"([^"]*+)("?+)|'([^']*+)('?+)|([^\t\n\f\r >]*+)))?+)?+""",
+    re.DOTALL,
+).match
+_name = re.compile(rb"</?+[^\t\n\f\r />]*+").match
 
 
 def encoding_of(label: str) -> str | None:
@@ -107,10 +118,10 @@ def sniff(body: bytes, content_type: str | None) -> tuple[str, str]:
     They are one, except where nothing decides: in an undeclared ASCII document a query's other characters stem
     from character references, and servers read those as UTF-8.
     """
-    encoding = bom(body) or declared(content_type) or _prescan(body[:1024]) or _guess(body)
-    if encoding is None:
-        return DEFAULT, "utf-8" if body.isascii() else DEFAULT
-    return encoding, encoding
+    encoding = bom(body) or declared(content_type) or _prescan(body[:PRESCANNED])
+    if encoding is None and not body.isascii():
+        encoding = _prescan(body[PRESCANNED:_SAMPLE]) or guess(body) or DEFAULT
+    return (encoding, encoding) if encoding else (DEFAULT, "utf-8")
 
 
 def bom(body: bytes) -> str | None:
@@ -120,47 +131,57 @@ def bom(body: bytes) -> str | None:
 
 
 def declared(content_type: str | None) -> str | None:
-    """The encoding that a Content-Type header names."""
-    match = _content_type_charset(content_type) if content_type else None
+    """The encoding that a Content-Type header names; the first that names one."""
+    match = _parameter(content_type) if content_type else None
     return encoding_of(match[1] or match[2] or match[3] or "") if match else None
 
 
-def _prescan(head: bytes) -> str | None:
-    """HTML §13.2.3.2 "prescan a byte stream"; UTF-16 in a meta means UTF-8."""
-    for tag in _meta.finditer(head):
-        if tag[1] is None:
-            continue
-        attributes: dict[str, str] = {}
-        for name, *values in _attribute.findall(tag[1]):
-            attributes.setdefault(name.decode("latin-1").lower(), b"".join(values).decode("latin-1"))
-        label = attributes.get("charset")
-        if label is None and attributes.get("http-equiv", "").lower() == "content-type":
-            match = _content_type_charset(attributes.get("content", ""))
-            label = (match[1] or match[2] or match[3]) if match else None
-        encoding = encoding_of(label) if label else None
-        if encoding:
-            return {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": DEFAULT}.get(
-                encoding, encoding
-            )
-    return None
-
-
+PRESCANNED = 1_024
 _SAMPLE = 65_536
 
 
-def _guess(body: bytes) -> str | None:
-    if body.isascii():
-        return None
-    sample = body[:_SAMPLE]
-    whole = len(body) <= _SAMPLE
-    for name, codec in (("utf-8", "utf-8"), ("shift_jis", "cp932"), ("euc-jp", "euc_jp")):
-        try:
-            text = codecs.getincrementaldecoder(codec)().decode(sample, final=whole)
-        except UnicodeDecodeError:
+def _prescan(head: bytes) -> str | None:
+    """HTML §13.2.3.3 "prescan a byte stream to determine its encoding"."""
+    at = 0
+    while (tag := _markup(head, at)) is not None:
+        at = tag.end()
+        is_meta = tag[0][:5].lower() == b"<meta"
+        if not is_meta and tag[1] is None:
             continue
-        if name == "utf-8" or 3 * len(_kana(text)) > len(_wide(text)):
-            return name
+        if not is_meta:
+            name = _name(head, tag.start())
+            at = name.end() if name else at
+        attributes, at = _attributes(head, at)
+        encoding = _of_meta(attributes) if is_meta else None
+        if encoding:
+            return encoding
     return None
+
+
+def _attributes(head: bytes, at: int) -> tuple[dict[str, str], int]:
+    """The attributes of a tag from `at` on, the first of each name, in order; and where they end.
+
+    One whose quote is not closed within `head` is none, as in a browser.
+    """
+    found: dict[str, str] = {}
+    while (match := _attribute(head, at)) is not None and match.end() > at and match[1]:
+        at = match.end()
+        if (match[2] is not None and not match[3]) or (match[4] is not None and not match[5]):
+            break
+        value = match[2] or match[4] or match[6] or b""
+        found.setdefault(match[1].decode("latin-1").lower(), value.decode("latin-1"))
+    return found, at
+
+
+def _of_meta(attributes: dict[str, str]) -> str | None:
+    """What a meta element declares. UTF-16 can't be, since the declaration was read as ASCII: it means UTF-8."""
+    label, is_pragma = attributes.get("charset"), False
+    if label is None:
+        match = _in_content(attributes.get("content", ""))
+        is_pragma = attributes.get("http-equiv", "").lower() == "content-type"
+        label = (match[1] or match[2] or match[3]) if match and is_pragma else None
+    encoding = encoding_of(label) if label else None
+    return {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": DEFAULT}.get(encoding or "", encoding)
 
 
 def decode(body: bytes, encoding: str) -> bytes:

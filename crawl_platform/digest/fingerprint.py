@@ -12,6 +12,7 @@ See docs/decisions/0003-fingerprint.md for what it was measured on.
 
 import hashlib
 import re
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +116,9 @@ def mask(text: str) -> str:
 
 _Points = NDArray[np.uint8]
 _MARGIN = b" " * 4
+# More numbers than that are left as they are: a page of nothing else would take a second.
+_CHARACTERS_PER_SUSPECT = 24
+_LEAST_SUSPECTS = 1_000
 _OTHER = 128
 """Stands for all characters beyond ASCII."""
 
@@ -137,16 +141,16 @@ def _numbers(points: _Points) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 def _table(pairs: str) -> NDArray[np.bool_]:
     table = np.zeros((_OTHER + 1, _OTHER + 1), np.bool_)
-    for first, second in pairs.split():
-        table[ord(first), ord(second)] = True
+    for pair in pairs.split():
+        table[ord(pair[0]), ord(pair[1])] = True
     return table
 
 
 # Beginnings of what makes a number noise after a blank (a month, an age, what is counted), ends of what leads it.
 _AFTER_BLANK = _table("ja fe ma ap ju au se oc no de mi ho hr da we mo ye vi li sh co vo fo do re on")
 _BEFORE_BLANK = _table(
-    "an ry eb ar ch pr il ay un ne ul ly ug st ep er pt ct ov ec on se ev ld ht c) n. b. r. l. y. e. g. p. t. v. c. h. d."
-    " n, b, r, l, y, e, g, p, t, v, c, h, n: b: r: l: y: e: g: p: t: v: c: h: d:"
+    "an ry eb ar ch pr il ay un ne ul ly ug st ep er pt ct ov ec on se ev ld ht c)"
+    " n. b. r. l. y. e. g. p. t. v. c. h. d. n, b, r, l, y, e, g, p, t, v, c, h, n: b: r: l: y: e: g: p: t: v: c: h: d:"
 )
 _BEFORE_BLANK[32, ord("v")] = _BEFORE_BLANK[32, _OTHER] = True
 _AFTER = np.isin(np.arange(_OTHER + 1), list(b"-/.:,snrtkm"))
@@ -159,7 +163,7 @@ def _suspects(points: _Points) -> list[tuple[int, bool]]:
     follows = _AFTER[points[ends]] | ((points[ends] == 32) & _AFTER_BLANK[points[ends + 1], points[ends + 2]])
     before = points[starts - 1]
     led = _AGAINST[before] | ((before == 32) & _BEFORE_BLANK[points[starts - 3], points[starts - 2]])
-    suspect = follows | led
+    suspect = np.flatnonzero(follows | led)[: max(_LEAST_SUSPECTS, len(points) // _CHARACTERS_PER_SUSPECT)]
     return list(zip((starts[suspect] - len(_MARGIN)).tolist(), follows[suspect].tolist(), strict=True))
 
 
@@ -221,7 +225,7 @@ def _without(number: str, text: str) -> str:
     """`text` without `number` where it is no part of another."""
     pieces = text.split(number)
     kept = pieces[:1]
-    for before, after in zip(pieces, pieces[1:], strict=False):
+    for before, after in pairwise(pieces):
         alone = not (_continues(after) or _continued(before[-1:]))
         kept += (after,) if alone else (number, after)
     return "".join(kept)

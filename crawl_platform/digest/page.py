@@ -25,6 +25,9 @@ MAX_HREF = 16_384
 MAX_RESOURCES = 1_000
 MAX_NOSCRIPTS = 50
 """Each is parsed by itself, and thirty bytes can ask for it."""
+OCTETS_PER_ELEMENT = 16
+"""Pages have one element in 40 octets. What has more than one in 16 is looked at in its beginning only."""
+LEAST_ELEMENTS = 2_000
 _NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
 _FEEDS = ("application/rss+xml", "application/atom+xml", "application/rdf+xml", "application/feed+json")
 
@@ -59,7 +62,8 @@ class Page:
         tree = parse(markup)
         # What anchors take together may be no more than the page: they can stand in one another (in drawings).
         self._anchor_budget = 4 * len(markup)
-        walk = Walk(tree.root) if tree.root is not None else None
+        most = max(LEAST_ELEMENTS, len(markup) // OCTETS_PER_ELEMENT)
+        walk = Walk(tree.root, most) if tree.root is not None else None
         self._document = resolve(url)
         self._base, self._relative = self._find_base(walk.bases if walk else [])
         if walk is not None:

@@ -44,7 +44,8 @@ class _Open(NamedTuple):
 class Walk:
     """What one pass over a page has found, in document order. Detaches nodes from the tree."""
 
-    def __init__(self, root: LexborNode) -> None:
+    def __init__(self, root: LexborNode, most: int) -> None:
+        """`most`: how many elements are looked at."""
         self.anchors: list[Anchor] = []
         self.frames: list[LexborNode] = []
         self.images: list[LexborNode] = []
@@ -56,7 +57,7 @@ class Walk:
         self.title: str | None = None
         self._marks: list[tuple[Region, bool]] = [(OTHER, False)]
         self._stack = [_Open(root, 0, OTHER)]
-        self._walk(root)
+        self._walk(root.css(_PICKED)[:most])
         self._pieces = _collapsed(root.text())
 
     def blocks(self, linked: list[int]) -> list[Block]:
@@ -76,10 +77,10 @@ class Walk:
         """Number of blocks, empty ones included."""
         return len(self._marks)
 
-    def _walk(self, root: LexborNode) -> None:
+    def _walk(self, nodes: list[LexborNode]) -> None:
         marks, role_of = self._marks, _ROLES.get
         region, end = OTHER, 0
-        for node in root.css(_PICKED):
+        for node in nodes:
             if end and node.mem_id == end:
                 region, end = self._leave(end)
             role = role_of(node.tag_id)

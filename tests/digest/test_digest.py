@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawl_platform.digest import depth, digest
-from crawl_platform.digest.depth import bounded
+from crawl_platform.digest import bounds, digest
+from crawl_platform.digest.bounds import bounded
 from crawl_platform.digest.kind import kind_of
 from crawl_platform.digest.simhash import distance, simhash
 
@@ -78,7 +78,7 @@ def test_without_the_bound_nesting_takes_quadratic_time(monkeypatch: pytest.Monk
         return time.process_time() - started
 
     bound = seconds(20_000)
-    monkeypatch.setattr(depth, "TAGS_UNWATCHED", 10**9)
+    monkeypatch.setattr(bounds, "TAGS_UNWATCHED", 10**9)
 
     assert seconds(20_000) > 5 * bound
 
@@ -93,17 +93,37 @@ def test_flat_pages_are_never_cut() -> None:
     ("body", "content_type", "kind"),
     [
         (b"<p>x", "text/html", "html"),
+        (b"just words", "text/html; charset=utf-8", "html"),
+        (b"<html>" + bytes(900), "text/html", "html"),
         (b"<p>x", "application/xhtml+xml; charset=utf-8", "html"),
         (b"<!doctype html>", None, "html"),
         (b"  <html>", "application/octet-stream", "html"),
+        (b"<!-- hello --><p>", "nonsense", "html"),
         (b"<p>x", "text/plain", "text"),
+        (b"<!doctype html><p>x", "text/plain; charset=utf-8", "text"),
         (b"words", None, "text"),
+        (b"BM and ID3 are words", None, "text"),
+        (b"\xff\xfex\0y\0", "text/plain", "text"),
+        ("<p>x".encode("utf-16-le"), "text/html; charset=utf-16", "html"),
         (b"words", "image/png", "other"),
         (b"%PDF-1.7", "text/html", "other"),
+        (b"%PDF-1.7", "text/plain", "other"),
         (b"\x89PNG\r\n", None, "other"),
+        (b"\xff\xd8\xff\xe0", "text/html", "other"),
+        (b"GIF89a\1\0\1\0", "text/html", "other"),
+        (b"PK\3\4\x14\0", "text/plain", "other"),
+        (b"\0\0\0\x18ftypmp42", "text/html", "other"),
+        (b"RIFF\0\0\0\0WEBP", "text/html", "other"),
         (b"\x00\x01\x02\x03", "text/html", "other"),
-        (b"<?xml version='1.0'?><urlset>", None, "other"),
+        (b"a\0b", "text/plain", "other"),
+        (b"<?xml version='1.0'?><urlset>", None, "sitemap"),
+        (b"<?xml version='1.0'?><urlset>", "text/html", "sitemap"),
+        (b"<?xml version='1.0'?>\n<!-- x --><rss version='2.0'>", "text/html", "feed"),
+        (b"<feed xmlns='http://www.w3.org/2005/Atom'>", "application/xml", "feed"),
+        (b"<rdf:RDF xmlns:rdf='x'>", "text/xml", "feed"),
+        (b"<?xml version='1.0'?><note>", None, "other"),
         (b"<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'>", "application/xml", "html"),
+        (b"<?xml version='1.0'?><html>", None, "html"),
         (b"{}", "application/json", "other"),
         (b"", None, "text"),
     ],
