@@ -2,12 +2,20 @@
 
 import duckdb
 
-from crawl_platform.quality import completeness, cost, freshness, politeness, timeliness, usefulness
+from crawl_platform.quality import (
+    admission,
+    completeness,
+    cost,
+    freshness,
+    politeness,
+    timeliness,
+    usefulness,
+)
 from crawl_platform.quality.measure import COPIES, RECENT, Look, Measure, Value, computed, prepare
 
 MEASURES: dict[str, Measure] = {
     measure.name: measure
-    for room in (usefulness, completeness, freshness, timeliness, cost, politeness)
+    for room in (usefulness, admission, completeness, freshness, timeliness, cost, politeness)
     for measure in room.MEASURES
 }
 READS = (
@@ -23,6 +31,7 @@ SHARED = (
     completeness.ELIGIBLE,
     freshness.SAMPLED,
     timeliness.WAITS,
+    admission.OBTAINED,
     politeness.REQUESTED,
     politeness.PAIRED,
 )

@@ -20,7 +20,7 @@ TOLERANCE = 0.02
 PAIRED = f"""
 CREATE OR REPLACE TEMP TABLE paired AS
 WITH in_force AS (
-    SELECT host, happened_at, delay FROM hosts WHERE event = 'robots' AND delay IS NOT NULL
+    SELECT host, happened_at, delay FROM hosts WHERE event IN ('robots', 'paced') AND delay IS NOT NULL
 ),
 by_host AS (
     SELECT 'host' AS of, host AS name, host, fetch_id, starts,
@@ -35,7 +35,7 @@ by_address AS (
     FROM requested WHERE address IS NOT NULL
 ),
 owed AS (
-    SELECT p.*, greatest($delay, coalesce(i.delay, 0)) AS delay
+    SELECT p.*, coalesce(i.delay, $delay) AS delay
     FROM by_host p ASOF LEFT JOIN in_force i ON p.host = i.host AND p.starts >= i.happened_at
     UNION ALL SELECT *, $address_delay FROM by_address
 )
@@ -45,7 +45,7 @@ SELECT of, name, fetch_id, starts, delay, epoch(starts - free_at) AS gap,
 FROM owed WHERE free_at IS NOT NULL
 """
 """Each request with the end of the one before it at the same host, and at the same address, and the delay in force:
-for a host the set delay or what its robots.txt asked for when last read."""
+for a host what was last told of it, when its robots.txt was read or its pace changed; the set one if nothing was."""
 
 UNASKED = """
 SELECT f.fetch_id, f.url, f.started_at FROM recent f

@@ -72,13 +72,13 @@ async def test_a_dead_proxy_costs_no_page_and_its_hosts_are_asked_otherwise(tmp_
 async def test_a_mended_proxy_is_found_by_a_probe(tmp_path: Path) -> None:
     proxies = Proxies()
     health = IdentityHealth(explore_share=0.0, quarantine=10.0)
-    few = dict(list(HOSTS.items())[:9])
+    few = dict(list(HOSTS.items())[:16])
     async with virtual_cell(
-        tmp_path, few, proxies, pages=40, **{**SECTIONS, "identity_health": health}
+        tmp_path, few, proxies, pages=45, **{**SECTIONS, "identity_health": health}
     ) as cell:
         await cell.run(12)
         proxies.mended = True
-        await cell.run(20)
+        await cell.run(24)
         reasons = Counter(row["admission_reason"] for row in cell.rows("fetches", identity="dead"))
 
     assert reasons["probe"] == 1
