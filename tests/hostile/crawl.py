@@ -39,7 +39,8 @@ class Crawled:
     """`requests`: what the hosts saw. `idle`, `peak`: bytes of memory of the cell, before and at most.
 
     `asleep`: hosts that nothing is fetched of for a long time to come. `took`: seconds from the seeding until rest.
-    `honest_took`: until the honest site's last page. `disk`: bytes that the home grew by. `ended`: UTC seconds.
+    `honest_took`: until the honest site's last page. `disk`: bytes that the home grew by. `cpu`: seconds of the cell.
+    `ended`: UTC seconds.
     """
 
     web: Ready
@@ -54,6 +55,7 @@ class Crawled:
     disk: int
     took: float
     honest_took: float
+    cpu: float
     ended: float
 
     def asked(self, host: HostileHost) -> list[Entry]:
@@ -70,6 +72,11 @@ class Crawled:
         """Fetches of what the host's row in the table speaks about."""
         name, path = self.name_of(host), host.row.watched
         return [row for row in self.rows if row["host"] == name and path in ("", path_of(row["url"]))]
+
+    @property
+    def honest_pace(self) -> float:
+        """Seconds per request of the honest site."""
+        return self.honest_took / sum(1 for entry in self.requests if entry.host == "honest.hostile.test")
 
     @property
     def decoys(self) -> list[Entry]:
@@ -93,13 +100,13 @@ def settings(web: Ready, delay: float = DELAY, **fetch: Any) -> dict[str, msgspe
                 "nameservers": (web.nameserver,),
                 "allow_networks": (NETWORK,),
                 "ca_file": web.ca_file,
-                "connect_timeout": 6.0,
-                "tls_timeout": 5.0,
-                "first_byte_timeout": 3.0,
-                "head_timeout": 5.0,
-                "read_timeout": 2.5,
-                "total_timeout": 9.0,
-                "rate_window": 4.0,
+                "connect_timeout": 8.0,
+                "tls_timeout": 7.0,
+                "first_byte_timeout": 5.0,
+                "head_timeout": 7.0,
+                "read_timeout": 4.0,
+                "total_timeout": 14.0,
+                "rate_window": 6.0,
                 "dns_timeout": 1.0,
                 "dns_ttl_floor": 0.5,
                 **fetch,
@@ -127,11 +134,11 @@ def crawl(
         Fleet(folder / "home", web, **settings(web, delay, **fetch)).start() as fleet,
     ):
         memory, before = Memory(fleet.pid("cell-0")), size_of(fleet.home)
-        began = time.time()
+        began, started = time.time(), memory.cpu()
         with memory.watched():
             fleet.seed()
             fleet.wait_quiet(within)
-        ended = time.time()
+        ended, cpu = time.time(), memory.cpu() - started
         restarts = fleet.restarts("cell-0")
         fleet.stop()
         requests = fleet.requests()
@@ -148,6 +155,7 @@ def crawl(
             disk=size_of(fleet.home) - before,
             took=ended - began,
             honest_took=max(e.end for e in requests if e.host.startswith("honest.")) - began,
+            cpu=cpu,
             ended=ended,
         )
 
@@ -181,6 +189,11 @@ class Memory:
     def __init__(self, pid: int) -> None:
         self._process = psutil.Process(pid)
         self.idle = self.peak = self._process.memory_info().rss
+
+    def cpu(self) -> float:
+        """Processor seconds of the process so far."""
+        times = self._process.cpu_times()
+        return float(times.user + times.system)
 
     @contextmanager
     def watched(self, every: float = 0.05) -> Iterator[None]:

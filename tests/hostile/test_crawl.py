@@ -2,10 +2,12 @@
 
 from collections import Counter
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 
 import pytest
 
 from crawl_platform.fetch.outcome import Outcome
+from crawl_platform.frontier.listed import SITEMAP_WAITS
 from crawl_platform.frontier.records import NO_LANE
 from crawl_platform.simulation.hostile.honest import paths
 from crawl_platform.simulation.hostile.table import NETWORK, HostileHost, hosts
@@ -33,8 +35,10 @@ MORE_MEMORY = 300_000_000
 """Bytes by which a cell may grow beyond its idle size, whatever hosts send."""
 MORE_DISK = 1_000_000
 """Bytes on disk per host: what 120 pages, their links and the fetches take, and room."""
-PACE = 0.3
-"""Seconds per page of the honest site beyond its delay: the loop is shared with those that mean harm."""
+PACE = 1.0
+"""Seconds per page of the honest site beyond its delay, whatever else the machine has to do."""
+TIMES = 4.0
+"""How many times as long a page of the honest site may take among hostile hosts as with hardly anybody else."""
 
 
 @pytest.fixture(scope="module", params=["slice", pytest.param("whole", marks=pytest.mark.long)])
@@ -44,7 +48,7 @@ def names(request: pytest.FixtureRequest) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def crawled(names: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Crawled:
-    hurry = {"delay": 0.05, "first_byte_timeout": 1.0} if names else {}
+    hurry = {"delay": 0.05, "first_byte_timeout": 3.0} if names else {}
     return crawl(tmp_path_factory.mktemp("hostile"), names, **hurry)
 
 
@@ -75,7 +79,10 @@ def test_the_crawl_ends_with_nothing_due(crawled: Crawled) -> None:
     due = {
         host_of(url)
         for url, record in crawled.state.urls.items()
-        if record.lane != NO_LANE and record.rank / 1000 < crawled.ended + REST
+        if record.lane != NO_LANE
+        and record.rank / 1000 < crawled.ended + REST
+        # Of sitemaps beyond a megabyte two are read at a time; the others' turn comes later.
+        and record.reason != SITEMAP_WAITS
     }
 
     assert due <= crawled.asleep
@@ -84,15 +91,19 @@ def test_the_crawl_ends_with_nothing_due(crawled: Crawled) -> None:
 
 
 def test_the_honest_site_is_complete_and_not_delayed(crawled: Crawled) -> None:
-    fetched = {path_of(row["url"]) for row in crawled.rows if row["host"] == "honest.hostile.test"}
-    well = {
-        path_of(row["url"])
-        for row in crawled.rows
-        if row["host"] == "honest.hostile.test" and row["outcome"] == Outcome.OK
-    }
+    honest = [row for row in crawled.rows if row["host"] == "honest.hostile.test"]
 
-    assert paths() <= well
-    assert crawled.honest_took < len(fetched) * (crawled.delay + PACE)
+    assert paths() <= {path_of(row["url"]) for row in honest if row["outcome"] == Outcome.OK}
+    assert crawled.honest_pace < crawled.delay + PACE
+
+
+@pytest.mark.long
+def test_it_is_hardly_slower_than_alone(crawled: Crawled, names: tuple[str, ...], tmp_path: Path) -> None:
+    if names:
+        pytest.skip("told by the crawl over all hosts")
+    alone = crawl(tmp_path, ["late"], crawled.delay)
+
+    assert crawled.honest_pace < TIMES * alone.honest_pace
 
 
 def test_no_private_address_sees_a_connection(crawled: Crawled) -> None:
@@ -120,6 +131,9 @@ def test_the_crawl_is_polite_to_those_that_are_not(crawled: Crawled) -> None:
         assert short_gaps(crawled.requests, crawled.delay, by=by) == []
 
 
-def test_the_lake_tells_of_each_request_once(crawled: Crawled) -> None:
-    assert_each_row_has_its_request(crawled.requests, crawled.rows)
+def test_the_lake_tells_of_each_request_once(crawled: Crawled, names: tuple[str, ...]) -> None:
+    deaf = {crawled.name_of(host) for host in hosts(names) if host.row.door != "open"}
+    heard = [row for row in crawled.rows if row["host"] not in deaf]
+
+    assert_each_row_has_its_request(crawled.requests, heard)
     assert_nothing_twice(crawled.rows)

@@ -16,8 +16,7 @@ def _says(headers: Headers, body: bytes = _PAGE, status: int = 200) -> Act:
     """A head with exactly these headers, then `body`, then the end of the connection."""
 
     async def act(visit: Visit) -> None:
-        await visit.head(status, headers)
-        await visit.send(body)
+        await visit.head(status, headers, body)
 
     return act
 

@@ -39,19 +39,18 @@ class Visit:
         await self.writer.drain()
         await asyncio.sleep(0)
 
-    async def head(self, status: int = 200, headers: Headers = (), reason: str = "Fine") -> None:
-        """A status line and headers, with the empty line after them."""
+    async def head(self, status: int = 200, headers: Headers = (), body: bytes = b"") -> None:
+        """A status line and headers, with the empty line after them and whatever follows in the same write."""
         self.status = status
-        lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in headers)]
-        await self.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        lines = [f"HTTP/1.1 {status} Fine", *(f"{name}: {value}" for name, value in headers)]
+        await self.send("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
 
     async def answer(
         self, body: bytes, status: int = 200, headers: Headers = (), kind: str = "text/html; charset=utf-8"
     ) -> None:
         """A correct response; the connection stays."""
         fixed = [("Content-Type", kind), ("Content-Length", str(len(body)))]
-        await self.head(status, [*fixed, *headers])
-        await self.send(body)
+        await self.head(status, [*fixed, *headers], body)
         self.kept = True
 
     async def redirect(self, location: str, status: int = 302, headers: Headers = ()) -> None:
