@@ -43,19 +43,15 @@ def digest(
     said = _Headers(headers, url, agent)
     if kind == "html":
         return _html(body, url, content_type, said, agent)
-    robots = tuple(sorted(said.robots))
-    facts: dict[str, object] = {}
-    if kind == "text":
-        facts = _text(body, content_type)
+    facts = _text(body, content_type) if kind == "text" else {"charset": ""}
     return Digest(
         is_html=False,
         kind=kind,
         fingerprint=of_bytes(body),
         canonical=said.first("canonical"),
-        robots=robots,
-        noindex=bars_index(robots),
-        nofollow=bars_follow(robots),
-        **{"charset": "", **facts},  # type: ignore[arg-type]
+        noindex=bars_index(said.robots),
+        nofollow=bars_follow(said.robots),
+        **facts,  # type: ignore[arg-type]
     )
 
 
@@ -78,7 +74,7 @@ class _Headers:
 
 def _html(body: bytes, url: str, content_type: str | None, said: _Headers, agent: str) -> Digest:
     encoding, query_encoding = charset.sniff(body, content_type)
-    page = Page(bounded(charset.decode(body, encoding)), url, query_encoding, agent, said.robots)
+    page = Page(bounded(charset.decode(body, encoding)), url, query_encoding, agent, bars_follow(said.robots))
     title = page.title or ""
     text = main_text(page.blocks)[:MAX_TEXT]
     return Digest(
@@ -92,8 +88,8 @@ def _html(body: bytes, url: str, content_type: str | None, said: _Headers, agent
         title=title[:MAX_TITLE],
         text=text,
         canonical=page.canonical or said.first("canonical"),
-        noindex=bars_index(page.robots),
-        nofollow=bars_follow(page.robots),
+        noindex=bars_index(page.robots) or bars_index(said.robots),
+        nofollow=page.nofollow,
         meta_refresh=page.meta_refresh or (page.refresh_target(said.refresh) if said.refresh else None),
         frames=page.frames,
         hreflang=(

@@ -8,7 +8,7 @@ class Link(msgspec.Struct, frozen=True, gc=False):
 
     `url` is absolute, WHATWG form, fragment kept. `rel` holds lower-case tokens separated by one space.
     `position` is nav, header, main, aside, footer, comments or other. `anchor` is cut at 200 characters.
-    `nofollow` is true for rel nofollow, ugc and sponsored, and when the page's meta robots says nofollow.
+    `nofollow` is true for rel nofollow, ugc and sponsored, and when meta robots or X-Robots-Tag says so for the page.
     """
 
     url: str
@@ -43,6 +43,7 @@ class Digest(msgspec.Struct, frozen=True):
     canonical: str | None = None
     """Target of the first `link rel=canonical`, else of a Link header's."""
     noindex: bool = False
+    """Meta robots or X-Robots-Tag says noindex or none; likewise `nofollow`."""
     nofollow: bool = False
     meta_refresh: str | None = None
     """Target of a declarative refresh (meta element, else Refresh header), resolved; the page itself if it only
@@ -54,7 +55,7 @@ class Digest(msgspec.Struct, frozen=True):
     kind: str = "other"
     """html, text, feed, sitemap or other (see `kind.kind_of`)."""
     robots: tuple[str, ...] = ()
-    """Directives of meta robots and X-Robots-Tag that concern us, sorted, lower case: noindex, noarchive, noai,
+    """Directives of the meta robots elements that concern us, sorted, lower case: noindex, noarchive, noai,
     max-snippet:-1 …"""
     tdm_reservation: str | None = None
     """Content of the TDMRep meta element `tdm-reservation` ("1": rights are reserved)."""

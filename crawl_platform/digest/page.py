@@ -36,11 +36,11 @@ class Page:
     """A page's facts. `url` is the document's own, `encoding` the one that its URLs' queries are written in.
 
     `agent` is the product token that we go by: meta elements of that name speak to us as `robots` does.
-    `robots`: directives that are known already.
+    `nofollow`: known already of all links.
     """
 
     def __init__(
-        self, markup: bytes, url: str, encoding: str, agent: str = "", robots: Iterable[str] = ()
+        self, markup: bytes, url: str, encoding: str, agent: str = "", nofollow: bool = False
     ) -> None:
         self.encoding = encoding
         self.title: str | None = None
@@ -48,7 +48,8 @@ class Page:
         self.links: tuple[Link, ...] = ()
         self.frames: tuple[str, ...] = ()
         self.resources: tuple[str, ...] = ()
-        self.robots = set(robots)
+        self.robots: set[str] = set()
+        self.nofollow = nofollow
         self.meta_refresh: str | None = None
         self.tdm_reservation: str | None = None
         self.tdm_policy: str | None = None
@@ -65,7 +66,7 @@ class Page:
         most = max(LEAST_ELEMENTS, len(markup) // OCTETS_PER_ELEMENT)
         walk = Walk(tree.root, most) if tree.root is not None else None
         self._document = resolve(url)
-        self._base, self._relative = self._find_base(walk.bases if walk else [])
+        self._base = self._find_base(walk.bases if walk else [])
         if walk is not None:
             self._read(walk)
 
@@ -76,26 +77,29 @@ class Page:
         for link in walk.links:
             self._read_link(link.attributes)
         linked = [0] * walk.size
-        nofollow = bars_follow(self.robots)
-        links = self._read_anchors(walk.anchors, linked, nofollow)
-        self.links = self._with_noscripts(links, walk.noscripts, nofollow)
+        self.nofollow = self.nofollow or bars_follow(self.robots)
+        links = self._read_anchors(walk.anchors, linked)
+        self.links = self._with_noscripts(links, walk.noscripts)
         self.blocks = walk.blocks(linked)
         self.frames = self._resolved([frame.attributes.get("src") for frame in walk.frames])
         self.resources = self._resolved(_sources(walk.images))
 
-    def _find_base(self, bases: list[LexborNode]) -> tuple[Base | None, bool]:
-        """HTML, "document base URL": the first `base` with an href, itself relative to the document; that
-        of the document if it can't be parsed, or is a data or javascript URL. Against what is no http(s) URL
-        only absolute references are links.
+    def _find_base(self, bases: list[LexborNode]) -> Base | None:
+        """HTML, "document base URL": the first `base` with an href, itself relative to the document. If it can't be
+        parsed, or is a data or javascript URL, that of the document; of any other scheme, relative references
+        lead to nothing http.
         """
-        document = self._document
-        found = document
+        found = self._document
         for base in bases:
-            href = base.attributes.get("href", "")
-            if href != "" or "href" in base.attributes:
-                found = resolve(query_in(href or "", self.encoding), document) or document
+            attributes = base.attributes
+            if "href" in attributes:
+                href = attributes["href"] or ""
+                scheme = _scheme(href)
+                if scheme and scheme[1].lower() not in _BASELESS:
+                    return None
+                found = resolve(query_in(href, self.encoding), found) or found
                 break
-        return (Base(found), True) if found is not None and len(found) <= MAX_BASE else (None, False)
+        return Base(found) if found is not None and len(found) <= MAX_BASE else None
 
     def _resolve(self, href: str) -> str | None:
         stem, mark, fragment = href.partition("#")
@@ -120,7 +124,7 @@ class Page:
         urls = [self._resolve(reference) for reference in references if reference]
         return tuple([url for url in urls if url is not None][:MAX_RESOURCES])
 
-    def _read_anchors(self, anchors: list[Anchor], linked: list[int], nofollow: bool) -> list[Link | None]:
+    def _read_anchors(self, anchors: list[Anchor], linked: list[int]) -> list[Link | None]:
         """A link for each anchor, None if it leads nowhere. `linked` receives the words of links by block."""
         links: list[Link | None] = []
         known: dict[str, str | None] = {}
@@ -141,10 +145,10 @@ class Page:
                     linked[block] += words_of(anchor)
             else:
                 anchor = " ".join((attributes.get("alt") or _alternative(node)).split())
-            rel, barred = attributes.get("rel") or "", nofollow
+            rel, barred = attributes.get("rel") or "", self.nofollow
             if rel:
                 tokens = dict.fromkeys(rel.lower().split())
-                rel, barred = " ".join(tokens), nofollow or not _NOFOLLOW.isdisjoint(tokens)
+                rel, barred = " ".join(tokens), self.nofollow or not _NOFOLLOW.isdisjoint(tokens)
             links.append(Link(url, rel, region.position, anchor[:MAX_ANCHOR], barred))
         return links
 
@@ -153,16 +157,14 @@ class Page:
         self._anchor_budget -= len(text)
         return " ".join((text.replace("\0", " ") if "\0" in text else text).split())
 
-    def _with_noscripts(
-        self, links: list[Link | None], noscripts: list[Anchor], nofollow: bool
-    ) -> tuple[Link, ...]:
+    def _with_noscripts(self, links: list[Link | None], noscripts: list[Anchor]) -> tuple[Link, ...]:
         """`links` and, where they stand, those of `noscript` elements: pages that load late repeat theirs there."""
         for noscript, region, before in reversed(noscripts[:MAX_NOSCRIPTS]):
             raw = noscript.text_lexbor()
             if "<a" not in raw and "<A" not in raw:
                 continue
             anchors = LexborHTMLParser(raw, is_fragment=True).css("a,area")
-            links[before:before] = self._read_anchors([(node, region, 0) for node in anchors], [0], nofollow)
+            links[before:before] = self._read_anchors([(node, region, 0) for node in anchors], [0])
         return tuple([link for link in links if link is not None])
 
     def _read_meta(self, attributes: dict[str, str | None]) -> None:
@@ -205,6 +207,8 @@ class Page:
 
 
 _ABSENT = "\0"
+_scheme = re.compile(r"[\x00-\x20]*+([A-Za-z][A-Za-z0-9+.-]*+):").match
+_BASELESS = frozenset({"http", "https", "data", "javascript"})
 # What a URL may end in without it: trimmed from a whole reference, kept before a fragment.
 _TRIMMED = frozenset(map(chr, range(33)))
 _plain_fragment = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]{0,2000}").fullmatch

@@ -10,7 +10,7 @@ from crawl_platform.fleet.rows import body_hash, fetch_row, link_row, page_facts
 from crawl_platform.fleet.uses import Uses, note_tdmrep, uses_of
 from crawl_platform.frontier.lease import Found, Lease, PageResult, value_at
 from crawl_platform.frontier.posterior import posterior_after, predicted_change
-from crawl_platform.frontier.records import FASTLANE, FEED, FRESHLANE, KINDS
+from crawl_platform.frontier.records import FASTLANE, FEED, FRESHLANE, KINDS, SITEMAP
 from crawl_platform.scheduling.change_rate import Gamma
 from crawl_platform.scheduling.templates import group_id, template_of
 from crawl_platform.web.url import canonicalize
@@ -20,6 +20,10 @@ LinkSet = dict[tuple[str, str, str], tuple[bool, str]]
 
 MOST_FEEDS = 5
 """Feeds taken from one page."""
+
+
+MOST_POINTERS = 100
+"""Neighbours in a series and other languages that one page may name in its head."""
 
 
 class PageAnswers:
@@ -97,11 +101,13 @@ class PageAnswers:
 
     def _content(self, lease: Lease, response: Response, hashed: int) -> None:
         record = lease.record
-        facts = digest(response.body, lease.url, response.header("content-type") or None)
+        agent = self._p.settings.identity.agent
+        facts = digest(
+            response.body, lease.url, response.header("content-type") or None, response.headers, agent
+        )
         fetch_id = self._p.fetch_id()
         changed = facts.fingerprint != record.fingerprint if record.fingerprint else None
-        nofollow = facts.nofollow or "nofollow" in response.header("x-robots-tag").lower()
-        links = self._link_set(lease.host, facts, nofollow)
+        links = self._link_set(lease.host, facts)
         links_hash = _hash_links(links)
         same_links = bool(record.link_set) and links_hash == record.links_hash
         result = self._result(
@@ -136,7 +142,7 @@ class PageAnswers:
         canonical = canonicalize(url)
         return None if canonical is None else self._p.frontier.form_of(canonical)
 
-    def _link_set(self, host: str, facts: Digest, nofollow: bool) -> LinkSet:
+    def _link_set(self, host: str, facts: Digest) -> LinkSet:
         """The page's links by canonical target, so that a session id in a URL doesn't make a new set."""
         links: LinkSet = {}
         most = self._p.frontier.limits(host).max_urls_per_page
@@ -144,7 +150,7 @@ class PageAnswers:
             target = self._known_as(link.url)
             if target is None:
                 continue
-            links.setdefault((target, link.position, link.rel), (nofollow or link.nofollow, link.anchor))
+            links.setdefault((target, link.position, link.rel), (link.nofollow, link.anchor))
             if len(links) >= most:
                 break
         return links
@@ -157,11 +163,17 @@ class PageAnswers:
         for (target, _, _), (barred, _) in links.items():
             if not barred:
                 follow.setdefault(target, Found(target, depth, value))
-        for pointer in (facts.meta_refresh, facts.canonical, *facts.frames):
+        pages = () if facts.nofollow else (*facts.next, *facts.prev, *[url for _, url in facts.hreflang])
+        for pointer in (facts.meta_refresh, facts.canonical, *facts.frames, *pages[:MOST_POINTERS]):
             target_url = self._known_as(pointer) if pointer else None
             if target_url is not None:
                 follow.setdefault(target_url, Found(target_url, depth, value, lease.record.hops + 1))
-        if self._p.frontier.rules.of(lease.host).sitemaps.feeds:
+        settings = self._p.frontier.rules.of(lease.host).sitemaps
+        if facts.kind == "sitemap" and settings.sitemaps:
+            follow[lease.url] = Found(lease.url, depth, value, kind=SITEMAP, sitemap=lease.url)
+        if facts.kind == "feed" and settings.feeds:
+            follow[lease.url] = Found(lease.url, depth, value, kind=FEED, sitemap=lease.url)
+        if settings.feeds:
             for url in facts.feeds[:MOST_FEEDS]:
                 if (feed := self._known_as(url)) is not None:
                     follow[feed] = Found(feed, depth, value, kind=FEED)

@@ -141,9 +141,11 @@ def page_row(fetch_id: str, lease: Lease, response: Response, digest: Digest) ->
         "text_hash": digest.text_hash or None,
         "links": len(digest.links),
         "truncated": response.truncated,
-        "noindex": digest.noindex or "noindex" in response.header("x-robots-tag").lower(),
+        "noindex": digest.noindex,
         "body": body,
         "body_encoding": encoding,
+        "kind": digest.kind,
+        "robots": sorted(digest.robots),
         "date": fetched.date(),
     }
 

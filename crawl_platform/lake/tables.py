@@ -189,6 +189,8 @@ PAGES = Table(
         _c("preferences_from", USES, "Of each of these, whose word it is, like robots:content-signal."),
         _c("refused", pa.list_(S), "Purposes of this crawl that the site refuses for the page."),
         _c("kept", S, "What was kept for that reason: all, no_body (noarchive) or facts (no text, title, body)."),
+        _c("kind", S, "What the body is: html, text, feed, sitemap or other, told by its first bytes and its type."),
+        _c("robots", pa.list_(S), "Directives of the page's meta robots elements for everybody and for us."),
         _c("date", DATE, "UTC day of fetched_at (partition).", True),
     ),
     large=("body", "text"),

@@ -112,6 +112,129 @@ def test_a_character_that_the_encoding_lacks_becomes_a_reference() -> None:
     assert digest(body, "http://s.example/", "text/html").links[0].url == "http://s.example/?%26%2326085%3B&b"
 
 
+@pytest.mark.parametrize(
+    ("content", "target"),
+    [
+        ("0; '/b'trash", "http://s.example/b"),
+        ("5; url=\n'http://x.example/'", "http://x.example/"),
+        ("0;ur=/b", "http://s.example/dir/ur=/b"),
+        ("1.5.9,,/b", "http://s.example/dir/,/b"),
+        ("٥;url=/b", None),
+        ("0x;url=/b", None),
+    ],
+)
+def test_meta_refresh_to_the_letter(content: str, target: str | None) -> None:
+    assert of(f'<meta http-equiv=refresh content="{content}">').meta_refresh == target
+
+
+def test_a_refresh_without_a_reference_means_the_document_whatever_the_base() -> None:
+    assert of("<base href=http://o.example/><meta http-equiv=refresh content=5>").meta_refresh == URL
+
+
+def test_headers_are_facts_of_any_body() -> None:
+    headers = {"link": '</c>; rel="canonical", </n>; rel=next', "x-robots-tag": "otherbot: nofollow\nnoindex"}
+
+    for body, content_type in ((b"<a href=x>1</a>", "text/html"), (b"%PDF-1.7", "application/pdf")):
+        page = digest(body, URL, content_type, headers, "ourbot")
+        assert page.canonical == "http://s.example/c"
+        assert (page.noindex, page.nofollow) == (True, False)
+
+
+def test_the_head_has_precedence_over_headers() -> None:
+    headers = {"link": "</c>; rel=canonical, </n>; rel=next", "refresh": "0; url=/elsewhere"}
+    page = digest(
+        b"<base href='http://o.example/'><link rel=canonical href=d><link rel=next href=m>",
+        URL,
+        "text/html",
+        headers,
+    )
+
+    assert page.canonical == "http://o.example/d"
+    assert page.next == ("http://o.example/m", "http://s.example/n")
+    assert page.meta_refresh == "http://o.example/elsewhere"
+
+
+def test_meta_elements_may_speak_to_us_alone() -> None:
+    html = b"<meta name=ourbot content='noindex, noarchive'><meta name=otherbot content=nofollow>"
+
+    assert digest(html, URL, "text/html", agent="OurBot").robots == ("noarchive", "noindex")
+    assert digest(html, URL, "text/html", agent="third").robots == ()
+
+
+def test_the_head_of_series_feeds_and_reservations() -> None:
+    page = of(
+        "<link rel=prev href=1><link rel='next nofollow' href=3><link rel=alternate type=application/rss+xml href=f>"
+        "<link rel='alternate stylesheet' hreflang=en href=s><link rel=alternate hreflang=x-default href=d>"
+        "<meta name=robots content='noai, noimageai max-snippet: -1'>"
+        "<meta name=tdm-reservation content=1><meta name=tdm-policy content=/p.json>"
+    )
+
+    assert (page.prev, page.next) == (("http://s.example/dir/1",), ("http://s.example/dir/3",))
+    assert page.feeds == ("http://s.example/dir/f",)
+    assert page.hreflang == (("x-default", "http://s.example/dir/d"),)
+    assert {"noai"} <= set(page.robots)
+    assert (page.tdm_reservation, page.tdm_policy) == ("1", "http://s.example/p.json")
+
+
+def test_what_noscript_says_is_not_the_page_but_its_links_are() -> None:
+    page = of(
+        "<head><noscript><meta http-equiv=refresh content='0;url=/nojs'><base href='http://evil.example/'></noscript>"
+        "<link rel=canonical href=/c></head><p>Some text</p><nav><a href=1>1</a><noscript>Enable scripts"
+        " <a href=2>two</a></noscript></nav><a href=3>3</a>"
+    )
+
+    assert page.meta_refresh is None
+    assert page.canonical == "http://s.example/c"
+    assert [(link.url[-1], link.position) for link in page.links] == [
+        ("1", "nav"),
+        ("2", "nav"),
+        ("3", "other"),
+    ]
+    assert "Enable" not in page.text
+
+
+def test_declared_shadow_roots_are_part_of_the_page_and_templates_are_not() -> None:
+    page = of(
+        "<nav><template shadowrootmode=open><a href=1>1</a><b><template shadowrootmode=closed><a href=2>2</a>"
+        "</template></b></template></nav><template><a href=3>3</a></template>"
+    )
+
+    assert [(link.url[-1], link.position) for link in page.links] == [("1", "nav"), ("2", "nav")]
+
+
+def test_a_base_of_another_scheme_leaves_only_absolute_links() -> None:
+    page = of("<base href='ftp://f.example/'><a href=x>1</a><a href=http://o.example/>2</a>")
+
+    assert [link.url for link in page.links] == ["http://o.example/"]
+
+
+def test_links_that_hold_blocks_keep_their_words_apart_and_are_no_content() -> None:
+    card = (
+        "<a href=x><h3>A title</h3><p>"
+        + "and more words than a short item has in its summary " * 3
+        + "</p></a>"
+    )
+
+    page = of(card * 6)
+
+    assert page.links[0].anchor.startswith("A title and more words")
+    assert page.text == ""
+
+
+def test_anchors_in_drawings_and_buttons() -> None:
+    page = of(
+        "<svg><a href=1><text>one</text></a></svg><button><a href=2>two</a></button><a href=3><noscript>x"
+    )
+
+    assert [link.anchor for link in page.links] == ["one", "two", ""]
+
+
+def test_a_region_ends_where_its_element_does() -> None:
+    page = of("<span><nav><a href=1>1</a></nav></span> <i>text <a href=2>2</a></i><nav></nav><a href=3>3</a>")
+
+    assert [link.position for link in page.links] == ["nav", "other", "other"]
+
+
 def test_public_snippets() -> None:
     wrong = []
     for row in shared_cases("links/snippets.shared.jsonl"):
@@ -120,7 +243,8 @@ def test_public_snippets() -> None:
         header = row.get("content_type") or (
             "text/html" if b"charset" in body else f"text/html; charset={row['charset']}"
         )
-        page = digest(body, row["url"], header)
+        headers = {name.lower(): value for name, value in row.get("headers", {}).items()}
+        page = digest(body, row["url"], header, headers)
         urls = [link.url for link in page.links]
         if urls not in EITHER.get(row["id"], [row["anchors"]]) or _head(page, row) != _expected(row):
             wrong.append(row["id"])
@@ -135,15 +259,70 @@ def _head(page: Digest, row: dict[str, object]) -> dict[str, object]:
         "meta_refresh": page.meta_refresh,
         "frames": list(page.frames),
         "alternates": [url for _, url in page.hreflang],
+        "feeds": list(page.feeds),
+        "next": list(page.next),
+        "resources": list(page.resources),
         "nofollow": [link.url for link in page.links if "nofollow" in link.rel.split()],
     }
-    return {key: value for key, value in found.items() if key in _expected(row)}
+    return {key: value for key, value in found.items() if key in row}
 
 
 def _expected(row: dict[str, object]) -> dict[str, object]:
-    keys = ("charset", "canonical", "meta_refresh", "frames", "alternates", "nofollow")
-    # What a Link header says is not in the body.
-    return {key: row[key] for key in keys if key in row and not (key == "canonical" and "headers" in row)}
+    keys = (
+        "charset",
+        "canonical",
+        "meta_refresh",
+        "frames",
+        "alternates",
+        "feeds",
+        "next",
+        "resources",
+        "nofollow",
+    )
+    return {key: row[key] for key in keys if key in row}
+
+
+# Scrapy also follows ftp.
+SCRAPYS_OWN = "ftp://www.external.com/"
+# To w3lib a number without a reference is no refresh; here it is one to the page itself.
+W3LIB_DIFFERS = {"w3h30"}
+
+
+def test_public_bases_and_refreshes() -> None:
+    wrong = []
+    for row in shared_cases("links/base_and_refresh.shared.jsonl"):
+        charset = row["options"].get("encoding") or (row["extra"] or ["utf-8"])[0]
+        body = row["html"].encode("latin-1" if row["html_is_latin1_bytes"] else charset, "replace")
+        url = row["url"] or "http://none.example/"
+        if row["fn"] == "get_meta_refresh":
+            found, expected = (
+                digest(body, url, f"text/html; charset={charset}").meta_refresh,
+                row["expected"][1],
+            )
+        else:
+            links = digest(b"<a href=''>x</a>" + body, url, f"text/html; charset={charset}").links
+            found, expected = (links[0].url if links else None), row["expected"] or url
+        if (
+            found not in (expected, None if expected is None else f"{expected}/")
+            and row["id"] not in W3LIB_DIFFERS
+        ):
+            wrong.append((row["id"], found, expected))
+
+    assert wrong == []
+
+
+def test_links_that_scrapy_finds_by_default_are_found() -> None:
+    rows = [row for row in shared_cases("links/scrapy_linkextractor.shared.jsonl") if row["default_options"]]
+    missed = []
+    for row in rows:
+        page = digest(base64.b64decode(row["html_b64"]), row["url"], f"text/html; charset={row['charset']}")
+        found = {link.url for link in page.links}
+        missed += [
+            (row["id"], link["url"]) for link in row["links"] if link["url"] not in found | {SCRAPYS_OWN}
+        ]
+
+    assert rows
+    assert missed == []
 
 
 def test_public_percent_encodings() -> None:
