@@ -5,6 +5,7 @@ caller's `on_write` has the last word in the same loop step as the write.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -151,6 +152,7 @@ class HttpClient:
             trace_request_ctx=attempt,
         ) as reply:
             response.status = reply.status
+            attempt.oddities |= oddities(attempt.head, reply.reason or "", reply.status)
             response.headers = _headers(reply, attempt.oddities)
             response.wire, complete = await _read_capped(reply, cap, attempt)
             if not complete:
@@ -160,7 +162,6 @@ class HttpClient:
                 self._lead(response, str(url))
             if response.outcome is Outcome.OK or reply.status not in NO_BODY:
                 self._inflate(response, cap, complete)
-            attempt.oddities |= oddities(attempt.head, reply.reason or "", reply.status)
 
     def _lead(self, response: Response, url: str) -> None:
         try:
@@ -253,15 +254,19 @@ def _headers(reply: aiohttp.ClientResponse, found: set[Oddity]) -> dict[str, str
         found.add(Oddity.ATTACHMENT)
     if reply.status == 206 or (reply.status == 200 and "content-range" in headers):
         found.add(Oddity.UNASKED_RANGE)
-    return {name.rstrip(): value if value.isascii() else _text(value) for name, value in headers.items()}
+    if not "".join(headers.values()).isascii():
+        headers = {name: _text(value) for name, value in headers.items()}
+    if Oddity.SPACE_BEFORE_COLON in found:
+        headers = {name.rstrip(): value for name, value in headers.items()}
+    return headers
 
 
 def _settle(reply: aiohttp.ClientResponse, headers: dict[str, str], found: set[Oddity]) -> None:
     """One value for each header that came several times."""
-    for name in headers:
-        values = reply.headers.getall(name)
-        if len(values) < 2:
+    for name, times in Counter(name.lower() for name, _ in reply.headers.items()).items():
+        if times == 1:
             continue
+        values = reply.headers.getall(name)
         if name in FIRST:
             headers[name] = values[0]
         elif name not in LAST:

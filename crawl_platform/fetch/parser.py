@@ -18,6 +18,8 @@ from crawl_platform.fetch.outcome import Outcome
 
 NOTHING: tuple[tuple[()], bool, bytes] = ((), False, b"")
 """What a parser answers when no message has ended its head."""
+TOO_MANY = "Too many headers"
+"""What aiohttp's parser says, for which it has no class."""
 
 
 class AnswerParser:
@@ -62,8 +64,9 @@ class AnswerParser:
     def feed_data(self, data: bytes) -> tuple[Any, bool, bytes]:
         if self.headed:
             return self._feed_body(data)
-        self._head.append(data)
-        self._size += len(data)
+        if data:
+            self._head.append(data)
+            self._size += len(data)
         if self._refused is not None:
             return self._mend(self._refused)
         try:
@@ -83,8 +86,8 @@ class AnswerParser:
         for number, (message, payload) in enumerate(messages, 1):
             if message.code >= 200 or message.code == 101:
                 self.headed, self._payload = True, payload
-                self._attempt.head = b"".join(self._head)
-                self._head.clear()
+                self._attempt.head = self._head[0] if len(self._head) == 1 else b"".join(self._head)
+                self._head = []
                 if message.code == 101:
                     raise self._fails(Outcome.BAD_HTTP, "switches to a protocol that nobody asked for")
                 if number < len(messages):
@@ -100,11 +103,13 @@ class AnswerParser:
             if self._payload.is_eof():
                 self._attempt.oddities.add(Oddity.LONG_BODY)
                 return NOTHING
-            raise self._fails(Outcome.BAD_HTTP, _reason(error)) from error
+            trailers = isinstance(error, LineTooLong) or TOO_MANY in str(error)
+            outcome = Outcome.HEADERS_TOO_LARGE if trailers else Outcome.BAD_HTTP
+            raise self._fails(outcome, _reason(error)) from error
 
     def _mend(self, error: Exception) -> tuple[Any, bool, bytes]:
         raw = b"".join(self._head)
-        if "Too many headers" in str(error):
+        if TOO_MANY in str(error):
             raise self._fails(Outcome.HEADERS_TOO_LARGE, "more header lines than allowed") from error
         if not looks_like_http(raw):
             raise self._fails(Outcome.BAD_HTTP, f"no HTTP: {raw[:60]!r}") from error

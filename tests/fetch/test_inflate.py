@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import hashlib
+import time
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.errors import SiteError
-from crawl_platform.fetch.inflate import ACCEPTED, inflate
+from crawl_platform.fetch.inflate import ACCEPTED, MEMBERS, inflate
 from crawl_platform.fetch.outcome import Outcome
 
 CAP = 250_000
@@ -139,7 +140,9 @@ def test_garbage_is_bad_encoding(encoding: str) -> None:
     assert error.value.outcome is Outcome.BAD_ENCODING
 
 
-@pytest.mark.parametrize("encoding", ["compress", "gzip, br", "nonsense" * 100])
+@pytest.mark.parametrize(
+    "encoding", ["compress", "gzip, br", "nonsense" * 100, "gzip, compress", "br,br,br,br"]
+)
 def test_an_encoding_we_did_not_ask_for_is_bad_encoding(encoding: str) -> None:
     with pytest.raises(SiteError) as error:
         inflate(b"\x00", encoding, CAP)
@@ -186,3 +189,79 @@ def test_members_together_stay_under_the_cap() -> None:
 
     assert len(found.body) == 1_000
     assert found.truncated
+
+
+# several encodings on top of one another
+
+
+def test_encodings_come_off_in_the_reverse_of_their_order() -> None:
+    wire = zstandard.compress(brotli.compress(gzip.compress(PAGE)))
+
+    inflated = inflate(wire, "gzip, br,identity, ZSTD", CAP)
+
+    assert (inflated.body, inflated.truncated, inflated.encoding) == (PAGE, False, "gzip, br, zstd")
+    assert inflate(wire, inflated.encoding, CAP).body == PAGE, "the stored wire can be read again"
+
+
+def test_a_stacked_header_over_fewer_layers_gives_what_is_there() -> None:
+    inflated = inflate(gzip.compress(PAGE), "br, gzip", CAP)
+
+    assert (inflated.body, inflated.encoding) == (PAGE, "gzip")
+    assert inflated.oddities == {"stacked_encoding", "false_encoding"}
+
+
+def test_the_cap_holds_for_every_layer() -> None:
+    bomb = gzip.compress(gzip.compress(bytes(50_000_000), 1), 1)
+    tracemalloc.start()
+
+    inflated = inflate(bomb, "gzip, gzip", CAP)
+
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(inflated.body) <= CAP
+    assert inflated.truncated
+    assert peak < 20 * CAP
+
+
+# time and memory of hostile ones
+
+
+@pytest.mark.parametrize("name", ["gzip", "deflate (zlib)", "br", "zstd"])
+def test_a_bomb_takes_no_longer_than_a_page_of_the_cap(name: str) -> None:
+    """The same output from a bomb as from a page: the ratio does not count, only what comes out."""
+    encoding, encode = ENCODERS[name]
+    page, bomb = encode(bytes(CAP)), _bomb(name)
+
+    def seconds(wire: bytes) -> float:
+        begun = time.perf_counter()
+        inflate(wire, encoding, CAP)
+        return time.perf_counter() - begun
+
+    assert min(seconds(bomb) for _ in range(5)) < 20 * min(seconds(page) for _ in range(5)) + 0.002
+
+
+def test_a_frame_that_asks_for_more_memory_than_the_standard_allows_is_refused() -> None:
+    parameters = zstandard.ZstdCompressionParameters(window_log=27, enable_ldm=True)
+    coder = zstandard.ZstdCompressor(compression_params=parameters, level=1).compressobj()
+    wire = coder.compress(hashlib.sha256(b"x").digest() * 10) + coder.flush()
+
+    with pytest.raises(SiteError):
+        inflate(wire, "zstd", CAP)
+
+
+def test_all_frames_of_a_zstd_body_are_read() -> None:
+    wire = zstandard.compress(b"<p>first") + _zstd_stream(b" second")
+
+    assert (inflate(wire, "zstd", CAP).body, inflate(wire, "zstd", CAP).truncated) == (
+        b"<p>first second",
+        False,
+    )
+    assert inflate(wire[:-3], "zstd", CAP).truncated
+
+
+def test_members_without_end_are_cut() -> None:
+    wire = gzip.compress(b"x", 1) * (MEMBERS + 10)
+
+    inflated = inflate(wire, "gzip", CAP)
+
+    assert (len(inflated.body), inflated.truncated) == (MEMBERS, True)

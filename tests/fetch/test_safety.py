@@ -15,7 +15,12 @@ REFUSED = {
     "link-local (cloud metadata lives there)": ["169.254.169.254", "fe80::1", "fe80::1%eth0"],
     "site-local": ["fec0::1"],
     "multicast, broadcast, reserved": ["224.0.0.1", "255.255.255.255", "240.0.0.1", "ff02::1"],
-    "documentation, benchmarks": ["192.0.2.1", "198.18.0.1", "203.0.113.9", "2001:db8::1"],
+    "documentation, benchmarks": ["192.0.2.1", "198.18.0.1", "203.0.113.9", "2001:db8::1", "3fff::1"],
+    "this network": ["0.1.2.3"],
+    "Teredo": ["2001:0:4136:e378:8000:63bf:3fff:fdd2", "2001::1"],
+    "translated": ["::ffff:0:10.0.0.1", "::ffff:0:7f00:1"],
+    "ISATAP": ["2a00:1450::5efe:10.0.0.1", "2a00:1450::200:5efe:127.0.0.1"],
+    "segment routing, unassigned": ["5f00::1"],
     "mapped": ["::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254"],
     "compatible": ["::127.0.0.1", "::10.0.0.1"],
     "NAT64": ["64:ff9b::127.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:7f00:0:100::"],
@@ -65,3 +70,12 @@ def test_what_is_refused_plainly_is_refused_in_every_wrapping(address: object) -
     if not guard.permits(str(address)):
         for wrapped in (f"::ffff:{address}", f"64:ff9b::{address}", f"2002:{high:x}:{low:x}::1"):
             assert not guard.permits(wrapped)
+
+
+@pytest.mark.parametrize(
+    ("host", "permitted"),
+    [("site.test", True), ("8.8.8.8", True), ("[2606:4700:4700::1111]", True), ("127.0.0.1", False), ("[::1]", False),
+     ("localhost", False), ("db.localhost", False), ("notlocalhost", True), ("10.0.0.1.test", True)],
+)  # fmt: skip
+def test_a_host_is_judged_by_its_spelling_as_far_as_that_tells(host: str, permitted: bool) -> None:
+    assert AddressGuard().permits_host(host) == permitted
