@@ -231,6 +231,9 @@ _path_session = re.compile(rf";(?:{_SESSION}|sid)=|/\([a-z]\(", re.IGNORECASE).s
 _odd_authority = re.compile(r"https?://[^/]*(?:@|\.[:/])").match
 
 
+_names = re.compile(r"[?&]([^=?&]++)").findall
+
+
 def _suspect(href: str) -> bool:
     mark = href.find("?")
     if mark >= 0 and _suspect_query(href[mark:]):
@@ -245,7 +248,7 @@ def _suspect(href: str) -> bool:
 def _suspect_query(query: str) -> bool:
     if query[-1] in "?&":
         return True
-    return any(_may_be_dropped(part.partition("=")[0]) for part in query[1:].replace("?", "&").split("&"))
+    return any(map(_may_be_dropped, set(_names(query))))
 
 
 def canonicalize(url: str) -> str | None:
