@@ -163,9 +163,9 @@ class Inbox:
             planner.exclude(message.host)
         elif isinstance(message, RobotsHop):
             hop = Hop(message.origin, message.url, message.hops, message.until)
-            self.ignored += not self._frontier.errands.wait_at(host_of(message.url), hop)
+            self.ignored += not self._frontier.moved.errands.wait_at(host_of(message.url), hop)
         elif isinstance(message, RobotsReply):
-            self._frontier.errands.replies.append(message.reply())
+            self._frontier.moved.errands.replies.append(message.reply())
 
     def _recrawl(self, planner: Planner, message: Recrawl, at: float) -> None:
         key = b"d" + message.request_id.encode()

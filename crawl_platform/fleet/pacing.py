@@ -91,7 +91,7 @@ class Pacing:
                 why = f"{response.outcome}: left alone for {wait:g} s"
                 p.tell(state, "backoff", detail=why, delay=p.frontier.delay(record, state.host))
         if pause is Pause.DOUBLES or event is Event.SLOW:
-            batch.put(p.frontier.record_key(state), encode(record))
+            batch.put(state.key, encode(record))
 
     def _pace_address(self, address: str, host: str, event: Event, batch: Batch) -> None:
         paces = self._p.gates.paces

@@ -38,12 +38,12 @@ class RobotsAnswers:
             )
             if p.frontier.book.shard(host_of(hop.origin)) not in p.frontier.shards:
                 self._send(host_of(hop.origin), RobotsReply.of(reply))
-            elif hop.hops == 0 or p.frontier.errands.end(reply):
+            elif hop.hops == 0 or p.frontier.moved.errands.end(reply):
                 self._advance(reply)
 
     def catch_up(self) -> None:
         """Replies that came from other cells, and chains that wait no longer."""
-        errands = self._p.frontier.errands
+        errands = self._p.frontier.moved.errands
         while errands.replies:
             reply = errands.replies.pop()
             if errands.end(reply):
@@ -57,9 +57,9 @@ class RobotsAnswers:
         p = self._p
         if reply.outcome == Outcome.REDIRECT:
             now, limit = p.clock.now(), p.settings.fetch.robots_redirects
-            led = p.frontier.follow_robots(reply.origin, reply.hops, reply.target or None, limit, now)
+            led = p.frontier.moved.follow(reply.origin, reply.hops, reply.target or None, limit, now)
             if led == "elsewhere":
-                hop = p.frontier.errands.chains[reply.origin]
+                hop = p.frontier.moved.errands.chains[reply.origin]
                 self._send(host_of(hop.url), RobotsHop(hop.origin, hop.url, hop.hops, hop.until))
             if led in ("followed", "elsewhere"):
                 # The chain may have come back to its own host, which has waited for it.
@@ -76,7 +76,7 @@ class RobotsAnswers:
         p = self._p
         now, home = p.clock.now(), host_of(reply.origin)
         settings = p.frontier.rules.of(home).politeness
-        before = p.frontier.robots_record(reply.origin)
+        before = p.frontier.moved.record(reply.origin)
         limited = reply.outcome == Outcome.RATE_LIMITED
         body = reply.body if rule == "rules" else b""
         known = after_answer(before, rule, body, now, settings, limited=limited)

@@ -10,19 +10,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Literal
 
-from crawl_platform.admission.hosts import EXCLUDED, HostBook
+from crawl_platform.admission.hosts import SEED, HostBook
 from crawl_platform.admission.pace import Pace
 from crawl_platform.admission.politeness import Gates
-from crawl_platform.admission.robots import Known, RobotsCache
+from crawl_platform.admission.robots import RobotsCache
 from crawl_platform.admission.rules import HostRules
 from crawl_platform.admission.service import Admission, Reason
-from crawl_platform.frontier.errands import Errands
 from crawl_platform.frontier.hosts import CAPPED, Agenda, Entry, HostState
-from crawl_platform.frontier.kv import Batch, OrderedKV, prefix_end
-from crawl_platform.frontier.lease import Hop, Lease, RobotsLease
+from crawl_platform.frontier.kv import OrderedKV, prefix_end
+from crawl_platform.frontier.lease import Lease, RobotsLease
 from crawl_platform.frontier.listed import over_budget
+from crawl_platform.frontier.moved_robots import MovedRobots
 from crawl_platform.frontier.parameter_order import OrderEvidence
 from crawl_platform.frontier.records import (
     ADDRESS,
@@ -36,9 +35,6 @@ from crawl_platform.frontier.records import (
     RobotsRecord,
     UrlRecord,
     decode,
-    guest_key,
-    host_key,
-    robots_key,
     shard_range,
     url_key,
 )
@@ -49,12 +45,8 @@ from crawl_platform.scheduling.split import SplitCredit, target_share
 from crawl_platform.settings import Frontier as FrontierSettings
 from crawl_platform.settings import Refresh
 from crawl_platform.web.parameters import host_form
-from crawl_platform.web.traps import trap_reason
 from crawl_platform.web.url import host_of, origin_of
 
-Follow = Literal["followed", "elsewhere", "ended", "barred"]
-"""What a redirect of robots.txt leads to: a turn of a host of ours, one of another cell's host, the end of the chain,
-or a host that must not be asked."""
 URGENT = (FASTLANE, FRESHLANE, DEADLINE)
 ADDRESS_PATIENCE = 5.0
 """Seconds after which a host in an address's line looks whether the line still moves."""
@@ -83,15 +75,13 @@ class Frontier:
         self.book = book
         self.gates = gates
         self.robots = robots
-        robots.recall = self._written_robots
         self.rules = rules
         self.refresh = refresh
         self.admission = admission
         self.revisits = Revisits(refresh, rules.plain.sitemaps)
         self.hosts: dict[str, HostState] = {}
-        self.guests: dict[str, HostState] = {}
-        """Hosts outside the seed to which a robots.txt has redirected, while something waits there."""
-        self.errands = Errands()
+        self.moved = MovedRobots(kv, shards, book, rules)
+        robots.recall = self.moved.written
         self.agenda = Agenda()
         self.parked: dict[str, None] = {}
         """Unproven hosts whose turn came while enough of them had a slot; a set in order."""
@@ -155,27 +145,11 @@ class Frontier:
             owed = max(state.record.not_before - now, self.delay(state.record, state.host))
             self.gates.hold_host(state.host, boot + owed)
             self.reschedule(state.host, now, boot)
-        self._recall_guests(now, boot)
-
-    def _recall_guests(self, now: float, boot: float) -> None:
-        """A guest's back-off outlives us; its record does not outlive the back-off."""
-        over = Batch()
-        for shard in sorted(self.shards):
-            for key, value in self._shard_scan(b"g", shard):
-                wait = decode(value, HostRecord).not_before - now
-                if wait > 0:
-                    self.gates.hold_host(key[3:].decode(), boot + wait)
-                else:
-                    over.delete(key)
-        self.kv.write(over)
+        self.moved.recall_guests(self.gates, now, boot)
 
     def state(self, host: str) -> HostState | None:
         """A seed host of ours, or a guest."""
-        return self.hosts.get(host) or self.guests.get(host)
-
-    def record_key(self, state: HostState) -> bytes:
-        """Where the host's record is written down."""
-        return (guest_key if state.guest else host_key)(state.shard, state.host)
+        return self.hosts.get(host) or self.moved.guests.get(host)
 
     def _shard_scan(self, kind: bytes, shard: int) -> Iterator[tuple[bytes, bytes]]:
         return self.kv.scan(*shard_range(kind, shard))
@@ -188,16 +162,17 @@ class Frontier:
         `room`: how many more unproven hosts may have a slot. The host is reserved in the gates; the caller
         ends or releases it.
         """
-        self._expect_errands(now, boot)
+        for wanted in self.moved.newly_wanted(self.hosts, now):
+            self.reschedule(wanted, now, boot)
         for parked in list(islice(self.parked, max(room, 0))):
             del self.parked[parked]
             self.agenda.put(parked, boot)
         while (host := self.agenda.pop_due(boot)) is not None:
             state = self.state(host)
             address = self.addresses.get(host)
-            answer = self.admission.turn(host, address, boot, self.errands.waits(host))
+            answer = self.admission.turn(host, address, boot, self.moved.errands.waits(host))
             if state is None or answer.reason is Reason.NOT_SEED:
-                self.errands.drop(host)
+                self.moved.errands.drop(host)
                 continue
             if state.unproven and room <= 0:
                 self.parked[host] = None
@@ -216,19 +191,20 @@ class Frontier:
         return None
 
     def _next(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
-        """An errand and a turn of the host's own in alternation, while it has both."""
-        if not self.errands.waits(state.host) or (state.ran_errand and not state.guest):
-            state.ran_errand = False
-            lease = None if state.guest else self._pick(state, now, boot)
-            if lease is not None or not self.errands.waits(state.host):
-                return lease
-        hops = self.errands.take(state.host, now)
-        if not hops:
-            self.guests.pop(state.host, None)
-            return None if state.guest else self._pick(state, now, boot)
-        state.ran_errand = True
-        first = hops[0]
-        return RobotsLease(first.origin, state.host, state.shard, first.url, first.hops, hops)
+        """An errand and a turn of the host's own in alternation, while it has both. Hosts outside the seed have no
+        turns of their own."""
+        own = self.book.state(state.host) == SEED
+        errand = None
+        if not (own and state.ran_errand) and self.moved.errands.waits(state.host):
+            errand = self.moved.errand(state, now)
+        state.ran_errand = errand is not None
+        if errand is not None or not own:
+            return errand
+        lease = self._pick(state, now, boot)
+        if lease is None and self.moved.errands.waits(state.host):
+            lease = self.moved.errand(state, now)
+            state.ran_errand = lease is not None
+        return lease
 
     def await_address(self, address: str, host: str, boot: float) -> None:
         """Come back when the address is free: in its line while a request is in flight or others wait, else by
@@ -254,7 +230,11 @@ class Frontier:
             origin = origin_of(url)
             answer = self.admission.page(origin, state.host, url, now, boot)
             if answer.reason is Reason.ROBOTS_FIRST:
-                return self._robots_lease(state, origin, now, boot)
+                robots = self.moved.next_of(state, origin, now)
+                if isinstance(robots, RobotsLease):
+                    return robots
+                self.agenda.put(state.host, boot + robots)
+                return None
             if answer.reason is Reason.ROBOTS_UNREACHABLE:
                 self.agenda.put(state.host, answer.retry_at)
                 return None
@@ -270,27 +250,6 @@ class Frontier:
                 continue
             return replace(lease, share=self._charge(state, lease, both, now))
         return None
-
-    def _robots_lease(self, state: HostState, origin: str, now: float, boot: float) -> RobotsLease | None:
-        """The next request for the robots.txt of `origin`; None while another host's reply is waited for."""
-        hop = self.errands.chains.get(origin)
-        if hop is None:
-            return RobotsLease(origin, state.host, state.shard, origin + "/robots.txt", 0)
-        if host_of(hop.url) == state.host:
-            return RobotsLease(origin, state.host, state.shard, hop.url, hop.hops)
-        if now >= hop.until:
-            self.errands.lose(origin)
-        self.agenda.put(state.host, boot + max(hop.until - now, 1.0))
-        return None
-
-    def _written_robots(self, origin: str) -> Known | None:
-        known = self.robots_record(origin)
-        return None if known is None else Known(known.rule, known.body, known.expires_at)
-
-    def robots_record(self, origin: str) -> RobotsRecord | None:
-        """What was last written down about the robots.txt of `origin`."""
-        data = self.kv.get(robots_key(self.book.shard(host_of(origin)), origin))
-        return None if data is None else decode(data, RobotsRecord)
 
     def _turn(self, state: HostState) -> float:
         """Seconds between two turns of the host."""
@@ -399,7 +358,7 @@ class Frontier:
         if state is None or state.in_flight:
             return
         wakes = [rank / 1000] if (rank := state.next_rank(self.kv)) is not None else []
-        if self.errands.waits(host):
+        if self.moved.errands.waits(host):
             wakes.append(now)
         window = self.windows.in_force(state.shard, now)
         if window is not None and state.passed_over:
@@ -422,51 +381,22 @@ class Frontier:
         self.reschedule(host, now, boot)
 
     def free(self, host: str) -> None:
-        """No request to `host` is in flight any more; a guest at which nothing waits is forgotten."""
-        for state in (self.hosts.get(host), self.guests.get(host)):
+        """No request to `host` is in flight any more."""
+        for state in (self.hosts.get(host), self.moved.guests.get(host)):
             if state is not None:
                 state.in_flight = False
-        if not self.errands.waits(host):
-            self.guests.pop(host, None)
+        self.moved.leave(host)
 
     def hand_back(self, lease: Lease | RobotsLease) -> None:
         """A claimed URL was not fetched after all (no request was sent): it is claimable again, and its turn
         counts for nothing."""
         if isinstance(lease, RobotsLease):
-            self.errands.put_back(lease.host, lease.errand)
+            self.moved.errands.put_back(lease.host, lease.errand)
         else:
             state = self.hosts[lease.host]
             self._refund(state, lease)
             state.leased.discard(lease.url)
             state.queues_changed()
-
-    # robots.txt that has moved
-
-    def follow_robots(self, origin: str, hops: int, target: str | None, hop_limit: int, now: float) -> Follow:
-        """Where the chain of `origin` goes after `hops` redirects and one more, to `target` (canonical; None:
-        nowhere): at most `hop_limit`, each an ordinary turn of its host (RFC 9309 §2.3.1.2)."""
-        if target is None or hops >= hop_limit:
-            return "ended"
-        home, host = host_of(origin), host_of(target)
-        if trap_reason(target, self.limits(host)) is not None:
-            return "ended"
-        if self.book.state(host) == EXCLUDED:
-            return "barred"
-        hop = Hop(origin, target, hops + 1, now + self.rules.of(home).politeness.robots_hop_patience)
-        ours = self.book.shard(host) in self.shards
-        if host != home and ours and not self.errands.wait_at(host, hop):
-            return "barred"
-        self.errands.chains[origin] = hop
-        return "followed" if ours else "elsewhere"
-
-    def _expect_errands(self, now: float, boot: float) -> None:
-        """Hosts at which something has begun to wait are due when their clock says."""
-        while self.errands.fresh:
-            host = self.errands.fresh.pop()
-            if self.state(host) is None:
-                record = HostRecord(since=now)
-                self.guests[host] = HostState(host, self.book.shard(host), record, guest=True)
-            self.reschedule(host, now, boot)
 
     def open_windows(self, opened: Mapping[int, Window], now: float, boot: float) -> None:
         """Put the windows of some shards in force; what hosts used of others is forgotten."""

@@ -18,6 +18,8 @@ from crawl_platform.frontier.records import (
     HostRecord,
     Waiting,
     decode,
+    guest_key,
+    host_key,
     lane_prefix,
     parse_queue_key,
 )
@@ -85,6 +87,11 @@ class HostState:
     """Not in the seed: nothing is asked of it but what a robots.txt of the seed has redirected to."""
     ran_errand: bool = False
     """Its last turn went to another host's robots.txt, so the next is for its own pages."""
+
+    @property
+    def key(self) -> bytes:
+        """Where its record is written down."""
+        return (guest_key if self.guest else host_key)(self.shard, self.host)
 
     def head(self, kv: OrderedKV, lane: int) -> Entry | None:
         """The first entry of `lane` that may be claimed once it is due."""

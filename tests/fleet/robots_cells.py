@@ -152,7 +152,7 @@ class RobotsCell:
             self.fast.open.arrivals.append(arrival)
 
     def robots(self, origin: str) -> RobotsRecord | None:
-        return self.rig.frontier.robots_record(origin)
+        return self.rig.frontier.moved.record(origin)
 
 
 @dataclass
@@ -201,7 +201,9 @@ class Web:
         waking = [at for at, _, _ in self._landing]
         for cell in self.cells:
             frontier = cell.rig.frontier
-            busy = frontier.errands.fresh or frontier.errands.replies or frontier.errands.lost
+            busy = (
+                frontier.moved.errands.fresh or frontier.moved.errands.replies or frontier.moved.errands.lost
+            )
             busy = busy or cell.fast.open or cell.bulk.open
             at = 0.0 if busy else frontier.agenda.next_at()
             waking += [] if at is None else [at]

@@ -79,7 +79,7 @@ def test_of_a_horizon_host_nothing_but_the_hop_is_asked() -> None:
     assert web.asked(ELSEWHERE) == [robots(ELSEWHERE)]
     assert f"https://{A}/2" in web.asked(A)
     assert f"https://{A}/1" not in web.asked(A)
-    assert web.cells[0].rig.frontier.guests == {}, "a guest is forgotten after its visit"
+    assert web.cells[0].rig.frontier.moved.guests == {}, "a guest is forgotten after its visit"
 
 
 def test_an_excluded_host_is_never_asked_and_nothing_is_fetched_instead() -> None:
@@ -159,6 +159,19 @@ def test_hosts_that_redirect_to_the_same_url_share_one_request() -> None:
 
     assert len(web.asked(ELSEWHERE)) <= 3
     assert all(f"https://{host}/2" in web.asked(host) for host in hosts)
+
+
+def test_a_host_that_has_left_the_seed_is_asked_for_the_hop_but_for_no_page_of_its_own() -> None:
+    answers = {robots(A): moved(f"https://{B}/r"), f"https://{B}/r": PRIVATE, robots(B): Answer(404)}
+    web = web_of((A, B), answers=answers, politeness=SETTINGS)
+    rig = web.cells[0].rig
+    rig.gates.hold_host(B, rig.clock.boottime() + 10)
+    rig.book.set(B, "lifted")
+
+    web.run(60)
+
+    assert web.asked(B) == [f"https://{B}/r"]
+    assert f"https://{A}/2" in web.asked(A)
 
 
 def test_errands_take_every_other_turn_of_a_host_at_most() -> None:
