@@ -34,7 +34,7 @@ _CHARACTERS = r"!&'()+,\-./0-9:;=?@A-Z\[\]_a-z~"
 _PLAIN = rf"/[{_CHARACTERS}]*"
 plain_path = re.compile(rf"(?:https?://[^/?#]*)?({_PLAIN})").fullmatch
 """Match whose group 1 is the path of a URL, or a path, that is in its one form already; else None."""
-_plain_pattern = re.compile(rf"(?:{_PLAIN}|\*)[{_CHARACTERS}*]*\$?").fullmatch
+_plain_pattern = re.compile(rf"[/*][{_CHARACTERS}*]*+\$?").fullmatch
 
 
 def path_of(url: str) -> str:
