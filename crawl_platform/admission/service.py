@@ -2,7 +2,7 @@
 
     1 seed      the host is in the seed and not excluded                     else it is not asked
     2 robots    its robots.txt is known and allows the URL to our agent      else that first, or the URL is dropped
-    3 policy    no preference of the site and no price forbids it            else the URL is dropped for a day
+    3 policy    what its site says about uses does not forbid it             else the URL is dropped
     4 host      it was reserved for this request, and its delay has run out  else at the time told
     5 identity  somebody of the pool may ask this host                       else in some seconds
     6 proxy     the identity's proxy is free, if it has one                  else in its line
@@ -64,7 +64,9 @@ class Decision(NamedTuple):
 class Policy(Protocol):
     """What a site has said about being used, and what we do about it."""
 
-    def refuses(self, host: str, url: str) -> bool: ...
+    def refuses(self, host: str, url: str) -> str:
+        """Why `url` is not fetched, in words; empty if it is."""
+        ...
 
 
 YES = Answer(Reason.ADMITTED, 0.0)
@@ -121,17 +123,19 @@ class Admission:
             return Answer(Reason.ROBOTS_UNREACHABLE, boot + max(retry_at - now, 0.001))
         if verdict is not Verdict.ALLOWED:
             return _ROBOTS
-        if self._policy is not None and self._policy.refuses(host, url):
-            return _POLICY
-        return YES
+        return _POLICY if self.refusal(host, url) else YES
+
+    def refusal(self, host: str, url: str) -> str:
+        """Why policy forbids `url`, in words; empty if it does not."""
+        return self._policy.refuses(host, url) if self._policy is not None else ""
 
     # the decision
 
     def admit(
         self, url: str, host: str, address: str, now: float, boot: float, *, robots: bool = False
     ) -> Decision:
-        """Decide about a claimed, canonical URL whose host lives at `address`. `robots`: it is a robots.txt itself, about
-        which no robots.txt and no policy is asked."""
+        """Decide about a claimed, canonical URL whose host lives at `address`. `robots`: it is a robots.txt itself,
+        about which no robots.txt and no policy is asked."""
         if not self._may_be_asked(host, robots):
             return Decision(*_NOT_SEED)
         choice = self.identities.choose(host, now, boot)

@@ -18,6 +18,7 @@ from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache
 from crawl_platform.admission.rules import HostRules
 from crawl_platform.admission.service import Admission
+from crawl_platform.admission.wishes import Wishes
 from crawl_platform.clock import Clock
 from crawl_platform.commit.faults import Faults
 from crawl_platform.commit.manifest import BULK, FAST, Manifest
@@ -79,6 +80,7 @@ class Cell:
         gates = Gates(settings.politeness, clock.boottime(), rules)
         robots = RobotsCache(settings.identity.agent, settings.politeness, rules=rules)
         book = HostBook(n_shards)
+        wishes = Wishes(robots, rules, settings.identity.agent)
         identities = Identities(pool_of(settings), settings.identity_health, _identity_news)
         self.frontier = Frontier(
             kv,
@@ -88,7 +90,7 @@ class Cell:
             robots=robots,
             rules=rules,
             refresh=settings.refresh,
-            admission=Admission(book, robots, gates, identities),
+            admission=Admission(book, robots, gates, identities, wishes),
         )
         self._inbox = Inbox(kv, self.frontier, name, outbox.incarnation)
         self._bulk, self._fast = (self._series(series, faults) for series in (BULK, FAST))

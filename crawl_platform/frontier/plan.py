@@ -124,6 +124,8 @@ class Planner:
             self._unqueue(lease.host, lease.url, record)
             record.request_id = ""
         first, dead = record.last_success_at == 0.0, _is_dead(record)
+        if lease.as_page:
+            self._listed.proved_a_page(lease.host, record)
         self._judge(result, record)
         self._listed.visited(result, record)
         self._listed.keep(result)
@@ -243,6 +245,8 @@ class Planner:
             reason = ORIGIN_GIVEN_UP
         elif verdict is Verdict.ALLOWED and self._frontier.past_sitemaps(lease, self._now):
             reason = SITEMAP_BUDGET
+        elif verdict is Verdict.ALLOWED:
+            reason = self._frontier.admission.refusal(lease.host, lease.url) or reason
         self.page(PageResult(lease, self._now, "refused", reason))
 
     def robots(self, result: RobotsResult, crawl_delay: float) -> None:
@@ -274,7 +278,7 @@ class Planner:
             form = self._form(host_of(found.url), found.url)
             if form != found.url:
                 found = replace(found, url=form)
-        verdict = self._admit_url(found, abroad)
+        verdict = self._admit_url(found, abroad and host_of(found.url) not in found.vouched)
         if verdict not in ("new", "foreign"):
             self.plan.turned_away[verdict] = self.plan.turned_away.get(verdict, 0) + 1
         return verdict

@@ -25,8 +25,8 @@ class NoPolicy:
     def __init__(self) -> None:
         self.refused: set[str] = set()
 
-    def refuses(self, host: str, url: str) -> bool:
-        return url in self.refused
+    def refuses(self, host: str, url: str) -> str:
+        return "not wanted" if url in self.refused else ""
 
 
 class Scene:

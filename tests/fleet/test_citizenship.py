@@ -141,6 +141,14 @@ def test_what_is_refused_is_not_in_the_lake(crawled: Fleet) -> None:
     ]
 
 
+def test_links_of_a_refusing_page_are_told_without_their_words(crawled: Fleet) -> None:
+    rows = crawled.rows("SELECT src_url, anchor FROM links WHERE src_host = $1", WISHING)
+    anchors = {bool(row["anchor"]) for row in rows if row["src_url"].endswith("usage")}
+
+    assert anchors == {False}
+    assert any(row["anchor"] for row in rows), "others have theirs"
+
+
 def test_whoever_looks_is_told_what_is_missing_and_why(crawled: Fleet, tmp_path: Path) -> None:
     def told(*arguments: str) -> str:
         return CliRunner().invoke(main, [*arguments, "--home", str(crawled.home)]).output
@@ -161,7 +169,9 @@ def test_where_the_policy_is_to_stop_a_page_is_not_fetched_again(crawled: Fleet)
     told = CliRunner().invoke(main, ["explain", crawled.web.seeds[3], "--home", str(crawled.home)]).output
 
     assert "nothing: dropped (use refused: search)" in told
-    assert [entry.path for entry in crawled.requests_to(REFUSING)] == ["/robots.txt", "/"]
+    assert [entry.path for entry in crawled.requests_to(REFUSING)] == [
+        "/robots.txt"
+    ]  # it has said so in there
 
 
 def test_a_host_event_tells_its_wishes(crawled: Fleet) -> None:

@@ -1,0 +1,39 @@
+"""What a site's robots.txt says about uses, asked before a page is fetched: nothing is taken that will not be wanted.
+
+Only where the policy is to stop at a refusal (`Citizenship.on_refusal`). A "no" in robots.txt is not undone by any
+page, so there is nothing to fetch it for; silence is, so it is no reason here.
+"""
+
+from msgspec.structs import replace
+
+from crawl_platform.admission.preferences import treatment
+from crawl_platform.admission.robots import RobotsCache
+from crawl_platform.admission.rules import HostRules
+from crawl_platform.web.preferences import Statement, by_labels, combine
+from crawl_platform.web.url import origin_of
+
+
+class Wishes:
+    """The policy of `admission.service` about uses. `agent`: as whom we are spoken to."""
+
+    def __init__(self, robots: RobotsCache, rules: HostRules, agent: str) -> None:
+        self._robots = robots
+        self._rules = rules
+        self._agent = agent
+
+    def refuses(self, host: str, url: str) -> str:
+        """Why `url` is not fetched; empty if it is."""
+        citizenship = self._rules.of(host).citizenship
+        if citizenship.on_refusal != "stop":
+            return ""
+        robots = self._robots.rules_of(origin_of(url))
+        if robots is None:
+            return ""
+        said = combine(
+            (
+                Statement("robots:content-signal", by_labels(robots.signals(url, self._agent))),
+                Statement("robots:content-usage", by_labels(robots.usage(url, self._agent))),
+            )
+        )
+        refused = treatment(said, replace(citizenship, silence="allow")).refused
+        return f"use refused: {', '.join(refused)}" if refused else ""
