@@ -116,15 +116,15 @@ class PageAnswers:
         )  # fmt: skip
         result.posterior = self._posterior(lease, changed, result.at)
         self._keep(lease, result, response)
+        uses = uses_of(self._p, lease, response, facts)
         # All rows are made before the first is delivered: an error in one must not leave half of a page.
         link_rows: list[Row] = []
         if not same_links:
             result.found = self._followed(lease, facts, links)
             link_rows = [
-                link_row(fetch_id, lease.url, target, result.at, position, rel, barred, anchor)
+                link_row(fetch_id, lease.url, target, result.at, position, rel, barred, uses.anchor(anchor))
                 for (target, position, rel), (barred, anchor) in links.items()
             ]
-        uses = uses_of(self._p, lease, response, facts)
         _stop_if_refused(result, uses)
         note_tdmrep(self._p, lease, response)
         page = uses.apply(page_row(fetch_id, lease, response, facts)) if changed is not False else None
@@ -201,6 +201,7 @@ class PageAnswers:
         if response.outcome is Outcome.PAYMENT_REQUIRED:
             word, result.disposition = self._p.spending.answer(lease.host, response.headers)
             result.reason, facts = word or result.reason, {"payment": word or None}
+        note_tdmrep(self._p, lease, response)
         self._deliver(lease, result, self._p.fetch_id(), response, **facts)
 
 

@@ -13,6 +13,7 @@ from crawl_platform.admission.preferences import FACTS, NO_BODY, Treatment, trea
 from crawl_platform.commit.staging import Row
 from crawl_platform.digest import Digest
 from crawl_platform.fetch.client import Response
+from crawl_platform.fetch.outcome import DISPOSITIONS, Outcome
 from crawl_platform.fleet.inbox import Arrival
 from crawl_platform.fleet.messages import Discover, DiscoveredUrl
 from crawl_platform.fleet.parts import Parts
@@ -59,6 +60,10 @@ class Uses(NamedTuple):
             "kept": kept,
         }
 
+    def anchor(self, text: str) -> str:
+        """The text of one of the page's links, as far as it may be kept."""
+        return "" if self.treatment.keep == FACTS else text
+
     @property
     def reason(self) -> str:
         """Why the page is not fetched again; empty if it is."""
@@ -88,15 +93,20 @@ def _of_robots(parts: Parts, url: str) -> Iterator[Statement]:
 
 
 def _of_headers(response: Response, agent: str) -> Iterator[Statement]:
-    yield Statement("header:content-usage", content_usage(response.header("content-usage")))
-    directives = x_robots_tag(response.header("x-robots-tag"), agent)
-    yield Statement("header:x-robots-tag", robots_directives(directives))
-    yield Statement("header:tdmrep", tdm_reservation(response.header("tdm-reservation")))
+    """Most answers have none of these headers: what is absent costs a look and no more."""
+    if usage := response.header("content-usage"):
+        yield Statement("header:content-usage", content_usage(usage))
+    if tag := response.header("x-robots-tag"):
+        yield Statement("header:x-robots-tag", robots_directives(x_robots_tag(tag, agent)))
+    if reservation := response.header("tdm-reservation"):
+        yield Statement("header:tdmrep", tdm_reservation(reservation))
 
 
 def _of_page(facts: Digest) -> Iterator[Statement]:
-    yield Statement("meta:robots", robots_directives(facts.robots))
-    yield Statement("meta:tdmrep", tdm_reservation(facts.tdm_reservation or ""))
+    if facts.robots:
+        yield Statement("meta:robots", robots_directives(facts.robots))
+    if facts.tdm_reservation is not None:
+        yield Statement("meta:tdmrep", tdm_reservation(facts.tdm_reservation))
 
 
 def _path(url: str) -> str:
@@ -118,8 +128,14 @@ def note_wishes(parts: Parts, state: HostState, origin: str) -> None:
 
 
 def note_tdmrep(parts: Parts, lease: Lease, response: Response) -> None:
-    """A page was read; if it is its host's tdmrep.json, its rules hold from now on (written down with the host)."""
+    """A page was answered. If it is its host's tdmrep.json, its rules hold from now on (written down with the
+    host); if that is gone, none do; while it can't be had, those that did go on."""
     state = parts.frontier.hosts.get(lease.host)
-    asked = parts.frontier.rules.of(lease.host).citizenship.read_tdmrep
-    if state is not None and asked and _path(lease.url) == TDMREP:
+    if state is None or not lease.url.endswith(TDMREP) or _path(lease.url) != TDMREP:
+        return
+    if not parts.frontier.rules.of(lease.host).citizenship.read_tdmrep:
+        return
+    if response.outcome is Outcome.OK:
         state.record.tdm = tuple((rule.location, rule.reserved) for rule in parse_tdmrep(response.body))
+    elif DISPOSITIONS[response.outcome] == "gone":
+        state.record.tdm = ()

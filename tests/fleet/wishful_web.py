@@ -96,7 +96,9 @@ class Wishful:
         if path not in WISHES:
             return Reply(404)
         headers, head = WISHES[path]
-        return _page(path, [name for name in WISHES if path == "/" and name != "/"], *headers, head=head)
+        return _page(
+            path, [name for name in WISHES if path in ("/", "/usage") and name != path], *headers, head=head
+        )
 
 
 def _page(
