@@ -24,6 +24,7 @@ from crawl_platform.frontier.plan import Plan, Planner
 from crawl_platform.lake.delta import StagedFile
 from crawl_platform.lake.tables import SCHEMA_VERSION
 from crawl_platform.settings import Commit
+from crawl_platform.web.url import host_of
 
 log = logging.getLogger(__name__)
 MESSAGE_URLS = 500
@@ -163,7 +164,7 @@ class Series:
         now, boot = self._clock.now(), self._clock.boottime()
         planner = Planner(self._frontier, now, self.name, number if files else 0)
         for found in epoch.found:
-            planner.discover(found)
+            planner.discover(found, abroad=host_of(found.url) != host_of(found.sitemap))
         for page in epoch.pages:
             planner.page(page)
         for lease in epoch.denied:

@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import msgspec
+
 from crawl_platform.commit.staging import Row
+from crawl_platform.digest.kind import kind_of
 from crawl_platform.fetch.client import Response
 from crawl_platform.fetch.outcome import Outcome
 from crawl_platform.fleet.epochs import Series
@@ -25,6 +28,7 @@ from crawl_platform.frontier.records import (
     FEED,
     FRESHLANE,
     KINDS,
+    PAGE,
     SITEMAP,
     SitemapRecord,
     decode,
@@ -49,6 +53,7 @@ DEEPEST = 5
 class SitemapAnswers(PageAnswers):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
+        self._pages = PageAnswers(parts)
         self._reading = asyncio.Lock()
         self._large: set[str] = set()
         """URLs of those in flight that may be large."""
@@ -102,6 +107,14 @@ class SitemapAnswers(PageAnswers):
         result.disposition, result.reason = "refused", SITEMAP_WAITS
         self._deliver(lease, result, self._p.fetch_id(), response)
 
+    def _page(self, lease: Lease, response: Response) -> None:
+        """A page has come in its place, and is one from now on: an apology, or where all that is gone leads to."""
+        cap = self._p.settings.fetch.body_cap
+        response.truncated = response.truncated or len(response.body) > cap
+        response.body = response.body[:cap]
+        page = msgspec.structs.replace(lease.record, kind=PAGE)
+        self._pages.take(replace(lease, record=page, as_page=True), response)
+
     def _redirect(self, lease: Lease, response: Response) -> None:
         """Where it has moved to it is a sitemap (or feed) still, and speaks for the same hosts."""
         target = redirect_target(lease.url, response)
@@ -130,6 +143,9 @@ class SitemapAnswers(PageAnswers):
         most = p.frontier.rules.of(lease.host).sitemaps.entries_max
         async with self._reading:
             news = await asyncio.to_thread(_read, task, response.body, most)
+        if not news.named and kind_of(response.body, response.header("content-type") or None) == "html":
+            self._page(lease, response)
+            return
         series = p.fast if lease.lane in (FASTLANE, FRESHLANE) else p.bulk
         await self._enter(series, news.found)
         changed = None
@@ -171,7 +187,7 @@ class _Task:
 
 class _News(NamedTuple):
     """`found`: what was not listed before or has a later lastmod; `rows`: `links` of the former. `shifted`: the set
-    of locations is another one; `moved`: some lastmod is later."""
+    of locations is another one; `moved`: some lastmod is later; `named`: the file names something at all."""
 
     found: list[Found]
     rows: list[Row]
@@ -181,6 +197,7 @@ class _News(NamedTuple):
     shifted: bool
     moved: bool
     hub: str
+    named: bool
 
 
 def _read(task: _Task, body: bytes, most: int) -> _News:
@@ -200,8 +217,9 @@ def _read(task: _Task, body: bytes, most: int) -> _News:
     shifted = bool(difference.new or difference.gone)
     hub = parsed.hubs[0] if parsed.hubs else ""
     return _News(
-        news, rows, listing.encode(), listing.digest(), len(listing), shifted, bool(difference.moved), hub
-    )
+        news, rows, listing.encode(), listing.digest(), len(listing), shifted, bool(difference.moved), hub,
+        bool(parsed.entries or parsed.index),
+    )  # fmt: skip
 
 
 def _found(task: _Task, parsed: Sitemap) -> Iterator[Found]:
@@ -216,7 +234,9 @@ def _found(task: _Task, parsed: Sitemap) -> Iterator[Found]:
             if url is None or (record.kind == SITEMAP and not may_list(lease.url, url, vouched)):
                 continue
             depth = _depth_of(url) if record.kind == SITEMAP else max(record.depth, 1)
-            yield Found(url, depth, value_at(depth), sitemap=lease.url, lastmod=lastmod)
+            # What a sitemap may list its own host has agreed to: no stranger has named it.
+            agreed = (host_of(url),) if record.kind == SITEMAP else ()
+            yield Found(url, depth, value_at(depth), sitemap=lease.url, lastmod=lastmod, vouched=agreed)
             lastmod = 0.0  # it is the page's own, not that of its translations
     for place, entry in enumerate(parsed.index):
         url = canonicalize(entry.loc)

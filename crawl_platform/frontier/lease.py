@@ -16,6 +16,8 @@ class Lease:
     record: UrlRecord
     share: float | None = None
     """Discovery's share at which the turn was charged to the split; None if it was not."""
+    as_page: bool = False
+    """It was handed out as a sitemap or feed, and what came is a page: that is what it is from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,8 @@ class Found:
     """A canonical URL found on a page (or named by a redirect, a sitemap, a promotion).
 
     `sitemap`: the sitemap or feed that lists it, which says that it changed at `lastmod` (UTC seconds; 0: it doesn't
-    say). `vouched` and `level` are of a sitemap (`records.SitemapRecord`).
+    say); itself, if it was fetched as a page and is one. `vouched` and `level` are of a sitemap
+    (`records.SitemapRecord`); of a page `vouched` is its own host where that has asked for it to be listed elsewhere.
     """
 
     url: str

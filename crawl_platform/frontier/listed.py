@@ -139,7 +139,7 @@ class Listed:
         if found.kind != PAGE and self._becomes_sitemap(host, record, found):
             self._overlay.fetch_anew(host, found.url, record)
         origin = record.second_group
-        if found.sitemap and not origin:
+        if found.sitemap not in ("", found.url) and not origin:
             record.second_group = self._named(host, found.sitemap)
         if self._heard(host, found, record) or record.second_group != origin:
             self._overlay.store(host, found.url, record)
@@ -147,7 +147,9 @@ class Listed:
     def _becomes_sitemap(self, host: str, record: UrlRecord, found: Found) -> bool:
         """Whether it has to be read for what it was not known to be, or not known to speak for."""
         if record.kind == PAGE:
-            if self.refusal(host, found) is not None:
+            key = sitemap_key(self._overlay.shard(host), host, sitemap_group(host, found.url))
+            tried = self._sitemap(key) is not None and found.sitemap != found.url
+            if tried or self.refusal(host, found) is not None:
                 return False
             record.kind = found.kind
             self._overlay.host(host).sitemaps += 1
@@ -220,6 +222,12 @@ class Listed:
             owner.claims = learned(owner.claims, kept)
         owner.pulled = max(owner.pulled - record.pulled, 0)
         record.claimed, record.pulled = 0.0, False
+
+    def proved_a_page(self, host: str, record: UrlRecord) -> None:
+        """What was taken for a sitemap or feed is a page: a redirect to the root, an apology."""
+        if record.kind != PAGE:
+            record.kind = PAGE
+            self._overlay.host(host).sitemaps -= 1
 
     def keep(self, result: PageResult) -> None:
         """Store what a sitemap or feed lists now."""

@@ -50,9 +50,13 @@ def write_sites(root: Path, port: int) -> list[str]:
     (site / "news.xml").write_text(
         f"<rss><channel><item><link>{at}/p0.html</link></item><item><link>{at}/news.html</link></item></channel></rss>"
     )
+    (site / "about.html").write_text(
+        PAGE.format("about").replace("<p>", '<p><a href="/linked.html">more</a> ')
+    )
+    (site / "linked.html").write_text(PAGE.format("linked"))
     (site / "news.html").write_text(PAGE.format("news"))
     (site / "robots.txt").write_text(
-        f"User-agent: *\nDisallow: /secret\nSitemap: {at}/maps/index.xml\nSitemap: {elsewhere}/for-maps.xml\n"
+        f"User-agent: *\nDisallow: /secret\nSitemap: {at}/maps/index.xml\nSitemap: {elsewhere}/for-maps.xml\nSitemap: {at}/about.html\n"
     )
     children = ("maps/a.xml.gz", "maps/b.xml", "maps/chain1.xml")
     (site / "maps" / "index.xml").write_bytes(
@@ -99,7 +103,12 @@ def test_pages_that_only_a_sitemap_names_are_all_fetched_and_each_once(crawled: 
     requests = asked(crawled.requests_to(SITE))
 
     pages = {path: count for (_, path), count in requests.items() if path.endswith(".html")}
-    assert pages == {**{f"/p{n}.html": 1 for n in range(PAGES)}, "/news.html": 1}
+    assert pages == {
+        **{f"/p{n}.html": 1 for n in range(PAGES)},
+        "/news.html": 1,
+        "/about.html": 1,
+        "/linked.html": 1,
+    }
     assert requests[SITE, "/maps/a.xml.gz"] == 1
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -203,6 +203,53 @@ def test_bytes_of_all_that_are_read_count_against_the_day() -> None:
     bench.answer(body)
 
     assert bench.rig.frontier.hosts[A].record.sitemap_bytes == len(body)
+
+
+# what is not what it was taken for
+
+
+HTML = b"<!doctype html><title>Nothing here</title><a href=/away>away</a>"
+
+
+@pytest.mark.parametrize("kind", [SITEMAP, FEED])
+def test_a_page_in_its_place_is_a_page_from_now_on(kind: int) -> None:
+    bench = Bench(kind=kind)
+    lease, pages = bench.lease(), []
+    bench.answers._pages = SimpleNamespace(take=lambda leased, _: pages.append(leased))  # type: ignore[assignment]
+    bench.rig.land(lease)
+    response = Response(Outcome.OK, status=200, body=HTML, headers={"content-type": "text/html"})
+
+    asyncio.run(bench.answers.read(lease, response))
+    [leased] = pages
+    bench.rig.apply(lambda planner: planner.page(bench.rig.result(leased, body_hash=1)))
+
+    assert known(bench.rig, MAP).kind == PAGE
+    assert bench.rig.frontier.hosts[A].record.sitemaps == 0
+
+
+def test_what_proved_a_page_is_not_taken_for_a_sitemap_again_by_name_but_by_its_own_content() -> None:
+    bench = Bench()
+    lease = bench.lease()
+    bench.rig.land(lease)
+    as_page = replace(lease, as_page=True)
+    bench.rig.apply(lambda planner: planner.page(bench.rig.result(as_page, body_hash=1)))
+
+    bench.rig.apply(lambda planner: planner.discover(Found(MAP, 1, 1.0, kind=SITEMAP)))
+    assert known(bench.rig, MAP).kind == PAGE
+    bench.rig.apply(lambda planner: planner.discover(Found(MAP, 1, 1.0, kind=SITEMAP, sitemap=MAP)))
+    assert (known(bench.rig, MAP).kind, known(bench.rig, MAP).second_group) == (SITEMAP, 0)
+
+
+def test_a_file_that_begins_with_a_warning_in_markup_is_a_sitemap_all_the_same() -> None:
+    body = b"<br /><b>Warning</b>: line 7<br />" + urlset(url("maps/1"))
+
+    assert taken(Bench().answer(body, headers={"content-type": "text/html"})[1])[0] == [url("maps/1")]
+
+
+def test_pages_that_their_own_host_wants_listed_elsewhere_do_not_count_as_named_by_strangers() -> None:
+    _, epoch = Bench(vouched=(B,)).answer(urlset("https://b.test/1"))
+
+    assert epoch.found[0].vouched == (B,)
 
 
 # memory
