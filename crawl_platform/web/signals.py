@@ -22,7 +22,7 @@ def robots_directives(content: str) -> Iterator[str]:
     """
     for part in content.lower().split(","):
         name, colon, value = part.partition(":")
-        if colon:
+        if colon and name.strip():
             yield f"{name.strip()}:{value.strip()}"
         else:
             yield from name.split()
@@ -65,7 +65,7 @@ class HeaderLink(NamedTuple):
 
 
 _link = re.compile(
-    r"<([^>]*+)>((?:[\t ]*+;[\t ]*+(?:[^\s=;,\"]++(?:[\t ]*+=[\t ]*+(?:\"(?:[^\"\\]|\\.)*+\"?|[^\s\",;]*+))?)?)*+)",
+    r"<([^<>]*+)>((?:[\t ]*+;[\t ]*+(?:[^\s=;,\"]++(?:[\t ]*+=[\t ]*+(?:\"(?:[^\"\\]|\\.)*+\"?|[^\s\",;]*+))?)?)*+)",
     re.DOTALL,
 ).finditer
 _parameter = re.compile(

@@ -22,6 +22,26 @@ from crawl_platform.digest.charset import decode, encoding_of, sniff
         (b"<a title='<meta charset=koi8-r>'><meta charset=gbk>", None, "gbk"),
         (b"<meta charset=nonsense><meta charset=gbk>", None, "gbk"),
         (b"<meta name=x" + b" " * 1100 + b"><meta charset=gbk>", None, "windows-1252"),
+        (b"<!--><meta charset=koi8-r>-->", None, "koi8-r"),
+        (b"<!---><meta charset=koi8-r>-->", None, "koi8-r"),
+        (b"<meta content='text/html; charset=gbk' http-equiv=content-type>", None, "gbk"),
+        (b"<meta http-equiv=content-type content='charset = &quot;gbk; charset=gbk'>", None, "windows-1252"),
+        (b"<meta http-equiv=content-type content='x charset; charset=\"gbk\"'>", None, "gbk"),
+        (b"<meta http-equiv=refresh content='text/html; charset=gbk'>", None, "windows-1252"),
+        (
+            b"<meta charset=nonsense http-equiv=content-type content='text/html; charset=gbk'>",
+            None,
+            "windows-1252",
+        ),
+        (b"<metadata charset=gbk><meta/charset=gbk>", None, "gbk"),
+        (b"<meta charset=x-user-defined>", None, "windows-1252"),
+        (b"<meta charset=iso-2022-kr>", None, "replacement"),
+        (b"<meta charset=gbk", None, "gbk"),
+        (b"<meta charset='gbk", None, "windows-1252"),
+        (b"x" * 2_000 + b"<meta charset=gbk>\xb5\xc4", None, "gbk"),
+        (b"<p>\xe9", "text/html; charset=utf-16", "utf-16le"),
+        (b"<p>\xe9", "text/html; charset=koi8-r; charset=gbk", "koi8-r"),
+        (b"<p>\xe9", "text/html; xcharset=koi8-r", "windows-1252"),
         (b"<p>plain", None, "windows-1252"),
         (b"<p>caf\xe9", None, "windows-1252"),
         ("<p>café".encode(), None, "utf-8"),
@@ -31,6 +51,42 @@ from crawl_platform.digest.charset import decode, encoding_of, sniff
 )
 def test_order_of_evidence(body: bytes, header: str | None, expected: str) -> None:
     assert sniff(body, header)[0] == expected
+
+
+CHINESE = "我们的图书馆在城市的中心，每天有很多人来这里看书和学习。"
+KOREAN = "우리 도서관은 도시 중심에 있으며 매일 많은 사람들이 책을 읽으러 옵니다."
+RUSSIAN = "Наша библиотека находится в центре города, и каждый день сюда приходит много людей."
+
+
+@pytest.mark.parametrize(
+    ("text", "codec", "expected"),
+    [
+        (CHINESE, "gb18030", "gbk"),
+        ("圖書館在城市的中心，每天有很多人來這裡看書和學習。", "big5", "big5"),
+        (KOREAN, "cp949", "euc-kr"),
+        (RUSSIAN, "cp1251", "windows-1251"),
+        (RUSSIAN, "koi8-r", "koi8-r"),
+        ("Ein schöner Tag für die Bücherei in der Straße über dem Fluß.", "cp1252", "windows-1252"),
+        ("C’est l’été à la bibliothèque où l’on préfère être.", "cp1252", "windows-1252"),
+    ],
+)
+def test_undeclared_encodings_are_guessed_by_their_letters(text: str, codec: str, expected: str) -> None:
+    body = f"<title>{text}</title><p>{text}".encode(codec)
+
+    page = digest(body, "http://s.example/", "text/html")
+
+    assert page.charset == expected
+    assert page.title == text
+
+
+def test_statistics_have_no_say_where_something_is_declared() -> None:
+    assert sniff(f"<meta charset=koi8-r><p>{RUSSIAN}".encode("cp1251"), None)[0] == "koi8-r"
+
+
+def test_broken_octets_cost_no_more_than_themselves() -> None:
+    broken = b"<meta charset=gbk><title>" + CHINESE.encode("gbk")[:20] + b"\xff\x80 " + CHINESE.encode("gbk")
+
+    assert digest(broken, "http://s.example/", None).title.endswith(CHINESE)
 
 
 @pytest.mark.parametrize("step", ["bom", "declared", "_prescan", "guess"])

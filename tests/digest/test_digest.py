@@ -1,11 +1,8 @@
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawl_platform.digest import bounds, digest
-from crawl_platform.digest.bounds import bounded
+from crawl_platform.digest import digest
 from crawl_platform.digest.kind import kind_of
 from crawl_platform.digest.simhash import distance, simhash
 
@@ -45,48 +42,6 @@ def test_digest_never_raises_for_any_document_url(body: bytes, url: str) -> None
 @settings(deadline=None)
 def test_a_digest_is_a_function_of_its_input(body: bytes) -> None:
     assert digest(body, URL, "text/html") == digest(body, URL, "text/html")
-
-
-HOSTILE = {
-    "nested div": b"<div>" * 50_000,
-    "nested nav": b"<nav><div>" * 25_000,
-    "closed by others": b"<div></x>" * 25_000,
-    "links in svg": b"<svg>" + b"<a href=x>" * 25_000,
-    "unclosed links": b"<p><a href=x>y" * 17_000,
-    "digits": b"<p>" + b"1" * 250_000,
-    "versions": b"<p>" + b"1." * 125_000,
-    "numbers": b"<p>" + b"1 " * 125_000,
-    "signs": b"<p>" + b"-1" * 125_000,
-    "classes": b'<div class="' + b"nav- " * 50_000 + b'">',
-    "quotes": b"<meta '\"" * 30_000,
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_pages_take_bounded_time(name: str) -> None:
-    started = time.process_time()
-
-    digest(HOSTILE[name], URL, "text/html")
-
-    assert time.process_time() - started < 2.0
-
-
-def test_without_the_bound_nesting_takes_quadratic_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    def seconds(tags: int) -> float:
-        started = time.process_time()
-        digest(b"<div>" * tags, URL, "text/html")
-        return time.process_time() - started
-
-    bound = seconds(20_000)
-    monkeypatch.setattr(bounds, "TAGS_UNWATCHED", 10**9)
-
-    assert seconds(20_000) > 5 * bound
-
-
-def test_flat_pages_are_never_cut() -> None:
-    flat = b"<ul>" + b"<li><b>x</b>" * 10_000 + b"</ul>" + b"<p>x<br>" * 10_000
-
-    assert bounded(flat) == flat
 
 
 @pytest.mark.parametrize(
