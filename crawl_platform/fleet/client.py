@@ -26,6 +26,7 @@ from crawl_platform.fleet.messages import (
     ScheduleWindow,
     Worth,
     encode,
+    is_crawlable,
 )
 from crawl_platform.fleet.upkeep import ABSENT, PATIENCE, PORTIONS, SUBJECT, Answer, Order, in_portions
 from crawl_platform.frontier.records import SITEMAP
@@ -37,9 +38,6 @@ T = TypeVar("T")
 V = TypeVar("V")
 APPRAISED = 500
 """URLs per message of new values: well under NATS' payload limit."""
-
-LONGEST_HOST = 253
-"""Characters of a name that can be looked up (RFC 1035 §3.1). URLs may have longer ones."""
 
 
 class FleetClient:
@@ -312,7 +310,7 @@ class FleetClient:
 def _crawlable(url: str) -> str:
     """The canonical form of `url`. Raises `ConfigurationError` for what no cell would fetch."""
     canonical = canonicalize(url)
-    if canonical is None or len(host_of(canonical)) > LONGEST_HOST:
+    if canonical is None or not is_crawlable(host_of(canonical)):
         raise ConfigurationError(f"not a URL or host that can be crawled: {url[:200]!r}")
     return canonical
 

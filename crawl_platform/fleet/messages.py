@@ -188,7 +188,7 @@ def decode_inbox(data: bytes) -> InboxMessage:
             raise msgspec.ValidationError(f"not a URL that can be crawled: {message.url[:200]!r}")
         return msgspec.structs.replace(message, url=url)
     if isinstance(message, Admit):
-        if not _is_host(message.host):
+        if not is_crawlable(message.host):
             raise msgspec.ValidationError(f"not a host: {message.host[:200]!r}")
         return msgspec.structs.replace(message, urls=_canonical(message.urls))
     if isinstance(message, Appraise):
@@ -207,7 +207,8 @@ def _require_robots_urls(message: RobotsHop | RobotsReply) -> None:
         raise msgspec.ValidationError(f"not an origin: {message.origin[:200]!r}")
 
 
-def _is_host(name: str) -> bool:
+def is_crawlable(name: str) -> bool:
+    """Whether `name` is a host that cells take a message about: as URLs spell it, and one that can be looked up."""
     return host_of(f"http://{name}/") == name and (is_hostname(name) or name.startswith("["))
 
 

@@ -98,9 +98,8 @@ def test_the_honest_site_is_complete_and_not_delayed(crawled: Crawled) -> None:
 
 
 @pytest.mark.long
-def test_it_is_hardly_slower_than_alone(crawled: Crawled, names: tuple[str, ...], tmp_path: Path) -> None:
-    if names:
-        pytest.skip("told by the crawl over all hosts")
+@pytest.mark.parametrize("names", ["whole"], indirect=True, scope="module")
+def test_it_is_hardly_slower_than_alone(crawled: Crawled, tmp_path: Path) -> None:
     alone = crawl(tmp_path, ["late"], crawled.delay)
 
     assert crawled.honest_pace < TIMES * alone.honest_pace

@@ -122,6 +122,10 @@ def test_every_setting_with_a_bound_exists() -> None:
         "\0",
         "http://a.test:99999/",
         "http://" + "a" * 70_000 + "/",
+        "http://" + "a" * 64 + ".test/",
+        "http://*.test/",
+        "http://a..b.test/",
+        "http://a!b.test/",
     ],
 )
 def test_a_seed_that_is_no_web_address_is_refused(tmp_path: Path, seed: str) -> None:
