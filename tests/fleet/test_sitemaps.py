@@ -56,7 +56,8 @@ def write_sites(root: Path, port: int) -> list[str]:
     (site / "linked.html").write_text(PAGE.format("linked"))
     (site / "news.html").write_text(PAGE.format("news"))
     (site / "robots.txt").write_text(
-        f"User-agent: *\nDisallow: /secret\nSitemap: {at}/maps/index.xml\nSitemap: {elsewhere}/for-maps.xml\nSitemap: {at}/about.html\n"
+        f"User-agent: *\nDisallow: /secret\nSitemap: {at}/maps/index.xml\n"
+        f"Sitemap: {elsewhere}/for-maps.xml\nSitemap: {at}/about.html\n"
     )
     children = ("maps/a.xml.gz", "maps/b.xml", "maps/chain1.xml")
     (site / "maps" / "index.xml").write_bytes(
