@@ -243,7 +243,8 @@ def _inflated(response: Response, cap: int, complete: bool) -> Inflated:
 def _headers(reply: aiohttp.ClientResponse, found: set[Oddity]) -> dict[str, str]:
     """By lower-case name. Says in `found` what is odd about them."""
     headers = {name.lower(): value for name, value in reply.headers.items()}
-    if len(headers) != len(reply.headers):
+    again = len(reply.headers) - len(headers)
+    if again and again != len(reply.headers.getall("Set-Cookie", ())) - 1:
         _settle(reply, headers, found)
     if "location" in headers:
         plain = location(headers["location"])

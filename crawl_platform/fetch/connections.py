@@ -64,23 +64,25 @@ class Connections(aiohttp.TCPConnector):
         body = OVERHEAD * max(settings.body_cap, MAX_BYTES)
         self._factory = partial(make, settings, body, loop=self._loop)
 
-    async def connect(self, req: Any, *args: Any, **options: Any) -> Connection:
-        """A connection for the one attempt of its host that is in flight."""
-        attempt = self.pinned.attempts[req.url.raw_host]
-        if attempt.written_at:  # aiohttp would silently try again on a fresh connection
-            raise _lost(attempt)
-        connection = await super().connect(req, *args, **options)
-        cast(Metered, connection.protocol).begin(attempt)
-        return connection
-
     async def _get(self, key: Any, traces: Any) -> Connection | None:
-        """A kept connection to the address of the attempt; those to an earlier one are closed."""
+        """A kept connection to the address of its host's attempt; those to an earlier one are closed.
+
+        aiohttp asks for one before it makes a new one, also when it would silently write the request again.
+        """
+        attempt = self.pinned.attempts[key.host]
+        self.check_unwritten(attempt)
         while (connection := await super()._get(key, traces)) is not None:
             protocol = cast(Metered, connection.protocol)
-            if _leads(protocol, self.pinned.attempts[key.host]) and not protocol.should_close:
+            if _leads(protocol, attempt):
+                protocol.begin(attempt)
                 return connection
             connection.close()
         return None
+
+    def check_unwritten(self, attempt: Attempt) -> None:
+        """Raise `SiteError` (connection_lost, connection_stale) if the attempt's request has been written before."""
+        if attempt.written_at:
+            raise _lost(attempt)
 
     async def _wrap_create_connection(self, *args: Any, addr_infos: Any, req: Any, **options: Any) -> Any:
         """TCP, the check of the peer, then TLS. Raises `SiteError` and nothing else for what the site does."""
@@ -102,6 +104,7 @@ class Connections(aiohttp.TCPConnector):
             raise
         if attempt is not None:
             attempt.connect = self._loop.time() - begun
+            cast(Metered, result[1]).begin(attempt)
             if via is not None:
                 cast(Metered, result[1]).tunnel = (attempt.address, via)
         return result

@@ -4,6 +4,7 @@ Interim responses (1xx), chunk extensions and trailers come before, between or a
 sees. One host that sends them at the speed of the wire takes a whole core until the request's deadline.
 """
 
+import asyncio
 from functools import partial
 from typing import Any, cast
 
@@ -40,14 +41,14 @@ class Metered(ResponseHandler):
         self._received = 0
         self._last_used = 0.0
         self.attempt: Attempt | None = None
+        self.peer = ""
+        """The address at the other end."""
         self.tunnel: tuple[str, tuple[str, int]] | None = None
         """The site's address, and the proxy that this connection goes through."""
 
-    @property
-    def peer(self) -> str:
-        """The address at the other end; empty once the connection is closed."""
-        name = self.transport.get_extra_info("peername") if self.transport is not None else None
-        return name[0] if name else ""
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.peer = (transport.get_extra_info("peername") or ("",))[0]
 
     def begin(self, attempt: Attempt) -> None:
         """The connection is `attempt`'s from now on."""
@@ -79,7 +80,9 @@ class Metered(ResponseHandler):
         attempt = self.attempt
         if data and attempt is not None:
             now = self._loop.time()
-            if attempt.done:  # nobody asked: it would be taken for the answer to the next request
+            if (
+                attempt.done or self._answered()
+            ):  # nobody asked: it would be taken for the answer to the next request
                 self.abort()
                 return
             if not self._received:
@@ -90,6 +93,9 @@ class Metered(ResponseHandler):
         super().data_received(data)
         if data and isinstance(self._parser, AnswerParser):
             self._after(self._parser)
+
+    def _answered(self) -> bool:
+        return isinstance(self._parser, AnswerParser) and self._parser.ended
 
     def _after(self, parser: AnswerParser) -> None:
         if parser.spoilt:

@@ -3,11 +3,8 @@
 import asyncio
 import gzip
 from asyncio import selector_events
-from typing import Any
 
 import pytest
-from aiohttp import TCPConnector
-from aiohttp.connector import Connection
 
 from crawl_platform.errors import PlatformError
 from crawl_platform.fetch.client import HttpClient
@@ -152,12 +149,7 @@ async def test_ablation_without_the_write_count_the_client_would_ask_again(
         else:
             writer.transport.abort()
 
-    async def unguarded(self: Connections, req: Any, *args: Any, **options: Any) -> Connection:
-        connection = await TCPConnector.connect(self, req, *args, **options)
-        connection.protocol.begin(self.pinned.attempts[req.url.raw_host])  # type: ignore[union-attr]
-        return connection
-
-    monkeypatch.setattr(Connections, "connect", unguarded)
+    monkeypatch.setattr(Connections, "check_unwritten", lambda self, attempt: None)
     async with serving(once_then_resets) as server:
         await get(client, server.url())
         await get(client, server.url())
