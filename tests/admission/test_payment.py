@@ -4,7 +4,7 @@ import base64
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
@@ -68,13 +68,14 @@ def test_x402_is_recognised() -> None:
         assert asked_of({"payment-required": broken}) == Asked()
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from(["crawler-price", "crawler-charged", "payment-required"]), st.text()))
 def test_no_header_is_a_crash(headers: dict[str, str]) -> None:
     asked_of(headers)
 
 
 @pytest.mark.parametrize(
-    ("price", "settings", "why"),
+    ("price", "payment", "why"),
     [
         ("USD 0.01", Payment(), "declined"),
         ("USD 0.01", Payment(max_price=1.0, host_budget=1.0), "declined"),
@@ -83,8 +84,8 @@ def test_no_header_is_a_crash(headers: dict[str, str]) -> None:
         ("USD 0.02", PAYING, ""),
     ],
 )
-def test_what_is_paid(price: str, settings: Payment, why: str) -> None:
-    assert would_pay(parse_money(price), settings) == why
+def test_what_is_paid(price: str, payment: Payment, why: str) -> None:
+    assert would_pay(parse_money(price), payment) == why
 
 
 def test_paying_needs_a_signature_and_the_crawls_budget_is_no_hosts() -> None:
@@ -166,6 +167,7 @@ class Spenders(RuleBasedStateMachine):
 
 
 TestSpenders = Spenders.TestCase
+TestSpenders.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
 
 
 def test_a_price_keeps_the_text_that_has_to_be_repeated() -> None:

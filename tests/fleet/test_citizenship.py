@@ -23,6 +23,7 @@ from tests.fleet.wishful_web import FOR_SALE, REFUSING, SELLING, SIGNED, SLOW, W
 
 BUDGET = 4
 """Pages that the budget is enough for."""
+pytestmark = pytest.mark.long
 SECTIONS = {
     "signing": Signing(enabled=True, agent="https://crawler.example.org"),
     "payment": Payment(max_price=0.05, host_budget=BUDGET / 100, day_budget=1.0),
@@ -192,7 +193,6 @@ def test_all_of_it_was_polite(crawled: Fleet) -> None:
     assert {entry.path for entry in crawled.requests_to(WISHING)} >= set(WISHES)
 
 
-@pytest.mark.long
 def test_a_cell_killed_while_a_page_is_being_paid_for_does_not_spend_the_money_twice(tmp_path: Path) -> None:
     with among_wishes(tmp_path) as fleet:
         root = fleet.web.seeds[1]

@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.web.preferences import (
@@ -144,6 +144,7 @@ SAYS = st.dictionaries(st.sampled_from(CATEGORIES), st.booleans())
 SOURCES = st.sampled_from(["robots:content-signal", "header:content-usage", "meta:robots"])
 
 
+@settings(max_examples=40)
 @given(st.lists(st.builds(Statement, SOURCES, SAYS)))
 def test_combining_is_the_most_restrictive_and_needs_no_order(statements: list[Statement]) -> None:
     combined = combine(statements)
@@ -154,6 +155,7 @@ def test_combining_is_the_most_restrictive_and_needs_no_order(statements: list[S
     assert combine(reversed(statements)).says == combined.says
 
 
+@settings(max_examples=40)
 @given(st.text(), st.binary())
 def test_no_text_is_a_crash_or_an_unknown_category(text: str, body: bytes) -> None:
     for says in (content_usage(text), robots_directives([text]), tdm_reservation(text)):
@@ -165,6 +167,7 @@ def test_no_text_is_a_crash_or_an_unknown_category(text: str, body: bytes) -> No
     )
 
 
+@settings(max_examples=40)
 @given(
     st.dictionaries(st.sampled_from(["train-ai", "search", "ai-use", "tdm", "bots"]), st.sampled_from("yn"))
 )
