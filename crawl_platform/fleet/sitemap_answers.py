@@ -46,6 +46,7 @@ PORTION = 500
 SAMPLED = 100
 """Later lastmods taken from one reading while the host's are not believed: enough to win trust back. Where it always
 says "now", all 50,000 would be looked up each time."""
+FEEDS = frozenset({*feed.GRAMMARS, "json"})
 DEEPEST = 5
 """Depth beyond which the path of an entry says nothing more."""
 
@@ -204,7 +205,7 @@ def _read(task: _Task, body: bytes, most: int) -> _News:
     """Runs in a thread: touches nothing but its arguments."""
     lease = task.lease
     parsed = parse(body, lease.url, most=most)
-    found = list(_found(task, parsed)) if lease.record.kind == SITEMAP or parsed.kind in feed.GRAMMARS else []
+    found = list(_found(task, parsed)) if lease.record.kind == SITEMAP or parsed.kind in FEEDS else []
     listing = Listing.of([one.url for one in found], [one.lastmod for one in found])
     difference = listing.since(Listing.decode(task.before))
     position = KINDS[lease.record.kind]

@@ -1,4 +1,4 @@
-"""Sitemaps (sitemaps.org 0.9): XML, index, RSS, Atom and plain text, also gzipped, also broken.
+"""Sitemaps (sitemaps.org 0.9) and feeds: XML, index, RSS, Atom, JSON and plain text, also gzipped, also broken.
 
 The file is read in pieces (`tagstream`), inflated at most twice, and never beyond `MAX_BYTES`. A location counts when
 its element lies directly in a `url` or `sitemap`, whatever the namespace and its prefix.
@@ -35,8 +35,8 @@ _BLANK = "\ufeff \t\r\n\x00"
 class Sitemap:
     """`entries` are pages, `index` other sitemaps, in document order.
 
-    `kind`: urlset, sitemapindex, rss, rdf, feed (Atom), text, or '' for what is none of them. `hubs` (WebSub) and
-    `following` (the next page of an archive) are told by feeds.
+    `kind`: urlset, sitemapindex, rss, rdf, feed (Atom), json (JSON Feed), text, or '' for what is none of them.
+    `hubs` (WebSub) and `following` (the next page of an archive) are told by feeds.
     """
 
     entries: list[Entry]
@@ -61,6 +61,8 @@ def parse(body: bytes, url: str, *, most: int | None = None) -> Sitemap:
     head = ""
     while len(head) < HEAD and (piece := next(source, None)) is not None:
         head = (head + piece).lstrip(_BLANK)
+    if head.startswith("{"):
+        return _json(head, source, url, most)
     root = None if head.startswith(("<?", "<!")) else _root(head)
     if root is not None:
         head = head[root.start() :]
@@ -71,6 +73,17 @@ def parse(body: bytes, url: str, *, most: int | None = None) -> Sitemap:
     read(chain((head[len(doctype) :],), source), reader)
     reader.finish()
     return _of(reader, url)
+
+
+def _json(head: str, source: Iterator[str], url: str, most: int) -> Sitemap:
+    text = head
+    while len(text) <= feed.MAX_JSON and (piece := next(source, None)) is not None:
+        text += piece
+    found = feed.read_json(text, lambda link: resolve(link, url)) if len(text) <= feed.MAX_JSON else None
+    if found is None:
+        return Sitemap([])
+    entries, hubs, following = found
+    return Sitemap(entries[:most], [], "json", hubs, following)
 
 
 def _of(reader: Items, url: str) -> Sitemap:

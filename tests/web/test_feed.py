@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawl_platform.web.sitemap import parse
+from crawl_platform.web.sitemap import Entry, parse
 
 URL = "https://s.example/feed"
 RSS = '<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel>{}</channel></rss>'
@@ -94,3 +94,26 @@ def test_media_in_an_item_are_no_pages() -> None:
     item = '<item><link>/a</link><enclosure url="/m.mp3"/><media:content url="/m"/><itunes:link href="/i"/></item>'
 
     assert locs(RSS, item) == ["https://s.example/a"]
+
+
+JSON = """{"version": "https://jsonfeed.org/version/1.1", "title": "t", "hubs": [{"type": "WebSub", "url": "/hub"}],
+"next_url": "?page=2", "items": [{"id": "1", "url": "/a", "date_modified": "2026-03-04T00:00:00Z",
+"date_published": "2026-01-01"}, {"id": "2", "external_url": "https://o.example/b"}, {"id": "3"}]}"""
+
+
+def test_a_json_feed() -> None:
+    found = parse(JSON.encode(), URL)
+
+    assert found.kind == "json"
+    assert found.entries == [
+        Entry("https://s.example/a", datetime(2026, 3, 4, tzinfo=UTC)),
+        Entry("https://o.example/b"),
+    ]
+    assert (found.hubs, found.following) == (("https://s.example/hub",), ("https://s.example/feed?page=2",))
+
+
+@pytest.mark.parametrize(
+    "body", ["{", "{}", '{"version": "2"}', '{"a":' * 50_000, JSON.replace("[", "{", 1), JSON[:-1]]
+)
+def test_json_that_is_no_feed_lists_nothing(body: str) -> None:
+    assert parse(body.encode(), URL).entries == []
