@@ -114,7 +114,9 @@ class Items:
         if grammar is None:
             self._begin(name)
             grammar = self._grammar
-        if grammar is None or self._open is not None:
+        if grammar is None:
+            return
+        if self._open is not None and not self._forgotten(name, grammar):
             return
         empty = attributes.endswith("/")
         if len(attributes) > MAX_FIELD:
@@ -139,6 +141,15 @@ class Items:
         if url is not None:
             self.entries.append(Entry(url, parse_date(lastmod) if lastmod else None))
             self.full = self.full or len(self.entries) >= self._most
+        return True
+
+    def _forgotten(self, name: str, grammar: Grammar) -> bool:
+        """Whether the open field was not closed: another begins, and it has its text."""
+        if self._open is None or not (name == grammar.item or name in grammar.wanted):
+            return False
+        if not "".join(self._text).strip():
+            return False
+        self.end("", self._open[0])
         return True
 
     def _begin(self, name: str) -> None:

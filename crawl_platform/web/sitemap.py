@@ -112,7 +112,7 @@ def _lines(source: Iterator[str], most: int) -> list[Entry]:
     entries: list[Entry] = []
     total = 0
     for line in _split(source):
-        text = line.strip(_BLANK)
+        text = line.strip(_BLANK).partition("\t")[0]
         loc = resolve(text) if text[:4].lower() == "http" else None
         if loc is not None:
             entries.append(Entry(loc))

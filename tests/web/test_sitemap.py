@@ -167,9 +167,17 @@ def test_of_a_file_that_is_cut_off_what_came_before_stands(cut: int) -> None:
     assert len(found.entries) >= 3 - cut // 41 - 1
 
 
+def test_a_field_that_is_not_closed_ends_with_the_next() -> None:
+    assert of("<url><loc>/a<lastmod>2026-03-04</lastmod></url>", "<url><loc>/b<url><loc>/c</loc></url>") == [
+        "https://s.example/a",
+        "https://s.example/b",
+        "https://s.example/c",
+    ]
+
+
 def test_a_line_that_is_no_url_is_passed_over() -> None:
     body = (
-        "\ufeffhttps://s.example/1\r\n\r\n# no\r\nftp://s.example/\r/2\nhttps://s.example/3 \n"
+        "\ufeffhttps://s.example/1\r\n\r\n# no\r\nftp://s.example/\r/2\nhttps://s.example/3\t2026 \n"
         + "x" * 100_000
     )
 
