@@ -163,7 +163,7 @@ class Inbox:
             planner.exclude(message.host)
         elif isinstance(message, RobotsHop):
             hop = Hop(message.origin, message.url, message.hops, message.until)
-            self.ignored += not self._frontier.moved.errands.wait_at(host_of(message.url), hop)
+            self.ignored += not self._frontier.moved.errands.wait_at(host_of(message.url), hop, arrival.at)
         elif isinstance(message, RobotsReply):
             self._frontier.moved.errands.replies.append(message.reply())
 

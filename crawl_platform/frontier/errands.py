@@ -19,6 +19,8 @@ MOST_URLS = 100
 thousands of hosts of theirs at somebody else's must not use up that one's turns."""
 MOST_HOSTS = 10_000
 """Hosts at which something may wait."""
+SWEEP_EVERY = 60.0
+"""Seconds between two looks through all of them, which are needed only when there are that many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,12 @@ class Errands:
     """Hosts at which something has begun to wait since the last claim."""
     _waiting: dict[str, dict[str, dict[str, Hop]]] = field(default_factory=dict)
     """Host → URL → origin → hop."""
+    _swept_at: float = 0.0
 
-    def wait_at(self, host: str, hop: Hop) -> bool:
+    def wait_at(self, host: str, hop: Hop, now: float) -> bool:
         """`hop` waits for a turn of `host`; False if too much waits already."""
+        if len(self._waiting) >= MOST_HOSTS and now >= self._swept_at + SWEEP_EVERY:
+            self._sweep(now)
         urls = self._waiting.get(host, {})
         full = len(self._waiting) >= MOST_HOSTS if not urls else len(urls) >= MOST_URLS
         if full and hop.url not in urls:
@@ -57,6 +62,13 @@ class Errands:
         self._waiting.setdefault(host, {}).setdefault(hop.url, {})[hop.origin] = hop
         self.fresh.add(host)
         return True
+
+    def _sweep(self, now: float) -> None:
+        """Forget the hosts at which nobody waits any more: some are never served again."""
+        self._swept_at = now
+        for host, urls in list(self._waiting.items()):
+            if all(hop.until <= now for hops in urls.values() for hop in hops.values()):
+                del self._waiting[host]
 
     def waits(self, host: str) -> bool:
         return host in self._waiting

@@ -84,7 +84,7 @@ class MovedRobots:
             return "barred"
         hop = Hop(origin, target, hops + 1, now + self._rules.of(home).politeness.robots_hop_patience)
         ours = self._book.shard(host) in self._shards
-        if host != home and ours and not self.errands.wait_at(host, hop):
+        if host != home and ours and not self.errands.wait_at(host, hop, now):
             return "barred"
         self.errands.chains[origin] = hop
         return "followed" if ours else "elsewhere"

@@ -260,6 +260,8 @@ def _member(value: str) -> str:
 
 def _product(agent: str) -> str:
     """The product token in lower case: all up to the first character that can't be in one."""
+    if agent.isalnum():
+        return agent.lower()
     token = _token(agent)
     return token[0].lower() if token else agent.lower()
 

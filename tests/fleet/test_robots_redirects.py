@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import Verdict
 from crawl_platform.fleet.messages import RobotsHop, RobotsReply, decode_inbox, encode
-from crawl_platform.frontier.errands import MOST_URLS, Errands
+from crawl_platform.frontier.errands import MOST_HOSTS, MOST_URLS, Errands
 from crawl_platform.frontier.hosts import HostState
+from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Hop, Lease
+from crawl_platform.frontier.records import HostRecord, guest_key
+from crawl_platform.frontier.records import encode as encode_record
 from crawl_platform.settings import Politeness
 from crawl_platform.web.host import shard_of
 from tests.fleet.robots_cells import Answer, Web, moved, web_of
@@ -190,10 +193,42 @@ def test_errands_take_every_other_turn_of_a_host_at_most() -> None:
 
 def test_nobody_can_point_thousands_of_hosts_at_one() -> None:
     errands = Errands()
-    taken = [errands.wait_at(B, Hop(f"https://{n}.test", f"https://{B}/{n}", 1, 1e9)) for n in range(5_000)]
+    taken = [
+        errands.wait_at(B, Hop(f"https://{n}.test", f"https://{B}/{n}", 1, 1e9), 0.0) for n in range(5_000)
+    ]
 
     assert sum(taken) == MOST_URLS
-    assert errands.wait_at(B, Hop("https://x.test", f"https://{B}/0", 1, 1e9)), "a URL that waits anyway"
+    assert errands.wait_at(B, Hop("https://x.test", f"https://{B}/0", 1, 1e9), 0.0), "a URL that waits anyway"
+
+
+def test_hosts_at_which_nobody_waits_any_more_leave_room_for_others() -> None:
+    errands = Errands()
+    for n in range(MOST_HOSTS):
+        assert errands.wait_at(f"{n}.test", Hop(f"https://{n}.example", f"https://{n}.test/r", 1, 300.0), 0.0)
+
+    late = Hop(f"https://{A}", robots(B), 1, 600.0)
+    assert not errands.wait_at(B, late, 299.0)
+    assert errands.wait_at(B, late, 400.0)
+
+
+def test_a_guests_back_off_survives_a_restart() -> None:
+    web = web_of(
+        (A,), answers={robots(A): moved(robots(ELSEWHERE)), robots(ELSEWHERE): PRIVATE}, politeness=SETTINGS
+    )
+    rig = web.cells[0].rig
+    key, batch = guest_key(rig.book.shard(ELSEWHERE), ELSEWHERE), Batch()
+    batch.put(key, encode_record(HostRecord(not_before=rig.clock.now() + 500)))
+    rig.kv.write(batch)
+    web.cells[0].restart()
+
+    begun = rig.clock.boottime()
+    web.run(2_000)
+
+    asked = [request.start for request in web.log if request.host == ELSEWHERE]
+    assert asked
+    assert min(asked) >= begun + 500
+    web.cells[0].restart()
+    assert rig.kv.get(key) is None, "what has run out is forgotten"
 
 
 def test_a_reply_that_does_not_come_in_time_leaves_the_host_alone_until_the_next_try() -> None:
