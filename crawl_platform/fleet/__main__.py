@@ -23,6 +23,7 @@ from crawl_platform.clock import SystemClock
 from crawl_platform.commit.faults import parse_fault
 from crawl_platform.commit.outbox import Outbox
 from crawl_platform.errors import CrawlError, ExchangeError, LakeRewoundError, OwnershipLostError
+from crawl_platform.fetch.signing import signer_for
 from crawl_platform.fleet.cell import Cell
 from crawl_platform.fleet.committing import CommitterProcess
 from crawl_platform.fleet.exchange import Endpoint, Exchange
@@ -189,6 +190,7 @@ def supervisor(home: Path, fault: tuple[str, ...], companion: tuple[str, ...]) -
 
     async def work(stop: asyncio.Event) -> None:
         settings.require_contact()  # cells would say so one by one, for ever
+        signer_for(settings, SystemClock())  # the same with a key that can't be read
         await process.run(stop)
 
     _run(work, "supervisor")
