@@ -314,15 +314,18 @@ class Planner:
             self._listed.refusal(host, found)
             or self._trapped(host, record, found.url)
             or self._over_budget(host, record, found, abroad)
-            or over_ports(record, found.url)
+            or over_ports(record, found.url, abroad)
         )
         if reason is not None:
             return reason
         entry = UrlRecord(
             state=QUEUED, depth=found.depth, hops=found.hops, value=found.value, discovered_at=self._now
         )
-        record.series = counted(record.series, series_of(found.url, frontier.limits(host)))
-        record.shapes, template = learn(found.url, record.shapes)
+        if abroad:  # what others say about a host must not teach us anything about it
+            template = template_of(found.url, record.shapes)
+        else:
+            record.series = counted(record.series, series_of(found.url, frontier.limits(host)))
+            record.shapes, template = learn(found.url, record.shapes)
         entry.group = group_id(host, template)
         self._listed.entered(host, entry, found)
         record.known += 1
