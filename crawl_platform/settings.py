@@ -462,7 +462,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ConfigurationError(
                     "no contact given: site owners must be able to reach you. "
                     "Pass --contact you@example.org (or set identity.contact in crawl.toml). "
-                "docs/politeness.md is written for those who will use it."
+                    "docs/politeness.md is written for those who will use it."
                 )
 
 
@@ -478,7 +478,8 @@ def _require_signing(signing: Signing, longest_request: float) -> None:
     if not signing.enabled:
         return
     host = signing.agent.removeprefix("https://")
-    if host in ("", signing.agent) or not host.isascii() or any(c in host for c in '/?#"\\ '):
+    plain = host.isascii() and host.isprintable() and not any(c in host for c in '/?#"\\ ')
+    if host in ("", signing.agent) or not plain:
         raise ConfigurationError(
             "signing.agent must be the https origin that publishes the key directory, "
             'without a path: agent = "https://crawler.example.org"'

@@ -285,7 +285,8 @@ def test_signing_is_off_until_it_is_set_and_needs_a_place_for_the_keys(tmp_path:
     assert signer_for(Settings(home=str(tmp_path)), ManualClock()) is None
     assert not (tmp_path / "run").exists()
     Settings(home="/nowhere", signing=SIGNING).validate()
-    for agent in ("", "http://a.test", "https://", "https://a.test/keys", 'https://a.test"', "a.test"):
+    wrong = ("http://a.test", "https://a.test/keys", 'https://a.test"', "https://a.test\nX: y")
+    for agent in ("", "https://", "a.test", *wrong):
         with pytest.raises(ConfigurationError, match=r"signing\.agent"):
             Settings(home="/nowhere", signing=Signing(True, agent)).validate()
     for signing in (Signing(True, AGENT, validity=100.0), Signing(True, AGENT, validity=1e6)):
