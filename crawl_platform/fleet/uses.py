@@ -19,6 +19,7 @@ from crawl_platform.fleet.messages import Discover, DiscoveredUrl
 from crawl_platform.fleet.parts import Parts
 from crawl_platform.frontier.hosts import HostState
 from crawl_platform.frontier.lease import Lease
+from crawl_platform.settings import Settings
 from crawl_platform.web.preferences import (
     Preferences,
     Statement,
@@ -72,8 +73,8 @@ class Uses(NamedTuple):
 
 def uses_of(parts: Parts, lease: Lease, response: Response, facts: Digest | None) -> Uses:
     """What holds for a page that was fetched. `facts`: None where its body was not read (it is as it was)."""
-    agent = parts.settings.identity.agent
-    said = [*_of_robots(parts, lease.url), *_of_headers(response, agent)]
+    agent = _who_asked(parts.settings, response)
+    said = [*_of_robots(parts, lease.url, agent), *_of_headers(response, agent)]
     if facts is not None:
         said += _of_page(facts)
     state = parts.frontier.hosts.get(lease.host)
@@ -84,10 +85,17 @@ def uses_of(parts: Parts, lease: Lease, response: Response, facts: Digest | None
     return Uses(preferences, treatment(preferences, parts.frontier.rules.of(lease.host).citizenship))
 
 
-def _of_robots(parts: Parts, url: str) -> Iterator[Statement]:
+def _who_asked(settings: Settings, response: Response) -> str:
+    """The name that the page was asked in: what is said to that name holds for the answer."""
+    if response.identity and settings.identities:
+        named = (one.agent for one in settings.identities if one.name == response.identity)
+        return next(named, "") or settings.identity.agent
+    return settings.identity.agent
+
+
+def _of_robots(parts: Parts, url: str, agent: str) -> Iterator[Statement]:
     robots = parts.frontier.robots.rules_of(origin_of(url))
     if robots is not None:
-        agent = parts.settings.identity.agent
         yield Statement("robots:content-signal", by_labels(robots.signals(url, agent)))
         yield Statement("robots:content-usage", by_labels(robots.usage(url, agent)))
 
@@ -116,7 +124,7 @@ def _path(url: str) -> str:
 
 def note_wishes(parts: Parts, state: HostState, origin: str) -> None:
     """robots.txt was read: tell what it says about uses of the host, where that is news; look for tdmrep.json."""
-    words = combine(_of_robots(parts, f"{origin}/")).words()
+    words = combine(_of_robots(parts, f"{origin}/", parts.settings.identity.agent)).words()
     told = ", ".join(f"{use}={word}" for use, word in sorted(words.items()))
     if told != state.record.wishes:
         state.record.wishes = told

@@ -5,6 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+
 from crawl_platform.admission.rules import HostRules
 from crawl_platform.digest import digest
 from crawl_platform.fetch.client import Response
@@ -12,7 +14,7 @@ from crawl_platform.fetch.outcome import Outcome
 from crawl_platform.fleet.uses import TDMREP, note_tdmrep, uses_of
 from crawl_platform.frontier.lease import Lease
 from crawl_platform.frontier.records import DISCOVERY, UrlRecord
-from crawl_platform.settings import Citizenship, Settings
+from crawl_platform.settings import Citizenship, NamedIdentity, Settings
 from crawl_platform.testing.builders import FrontierRig
 
 HOST = "site.test"
@@ -76,6 +78,20 @@ def test_directives_for_another_crawler_are_not_ours() -> None:
     assert says("otherbot: noai") is None
     assert says("otherbot: noindex\nnoai") is False, "a second header is for everybody"
     assert says(f"{cell.settings.identity.agent}: noai") is False
+
+
+def test_what_is_said_to_the_name_that_asked_holds() -> None:
+    robots = b"User-agent: picker\nContent-Signal: search=no\n\nUser-agent: *\nContent-Signal: search=yes\n"
+    cell = parts(Citizenship(), robots)
+    pool = (NamedIdentity("one", agent="picker"), NamedIdentity("two"))
+    cell.settings = msgspec.structs.replace(cell.settings, identities=pool)
+
+    def says(identity: str) -> bool | None:
+        response = answered()
+        response.identity = identity
+        return uses_of(cell, lease_on("/"), response, None).preferences.of("search")
+
+    assert (says("one"), says("two"), says("")) == (False, True, True)
 
 
 def test_the_words_of_a_page_count_like_those_of_its_host() -> None:
