@@ -69,10 +69,10 @@ def test_made_up_ports_leave_room_for_those_of_the_host() -> None:
 
 
 def test_made_up_parameters_are_no_reason_to_take_a_hosts_own_for_a_trap() -> None:
-    rig = spammed(Frontier(), *(f"https://{VICTIM}/product?id={n}&made=up" for n in range(5_000)))
+    rig = spammed(Frontier(), *(f"https://{VICTIM}/product?id={n}&made=up" for n in range(500)))
     record = rig.frontier.hosts[VICTIM].record
 
-    assert record.from_abroad == 5_000
+    assert record.from_abroad == 500
     assert (record.series, record.shapes) == ({}, {})
 
 
