@@ -19,6 +19,15 @@ def mutate(rnd: Random, seed: bytes, others: Sequence[bytes]) -> bytes:
     return data[:MOST]
 
 
+def pump(rnd: Random, seed: bytes) -> bytes:
+    """`seed` with a few of its bytes repeated thousands of times: what makes a careless pattern slow is a long run
+    of something that it can read in two ways, and an end that fits in none."""
+    start = rnd.randint(0, len(seed))
+    piece = seed[start : start + rnd.choice([1, 1, 2, 3, 5, 8, 20])] or b"a"
+    run = piece * (rnd.choice([2_000, 10_000, 40_000]) // len(piece))
+    return (seed[:start] + run + rnd.choice(TOKENS) + seed[start:])[:MOST]
+
+
 def _flip(rnd: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     if not data:
         return data

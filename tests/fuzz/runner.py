@@ -1,8 +1,9 @@
 """A fuzzing campaign: `python -m tests.fuzz.runner [--inputs 1000000] [--seed 0] [--target url]`.
 
-Half of the inputs come from the target's grammar, half are mutated cases. An input that raises, or that takes
-longer than 50 ms of CPU per 100 KB, is made smaller and written to `tests/fuzz/found/`, where `make test` replays it.
-Prints inputs per second, the slowest input, and the share of the target's lines that a sample of inputs ran.
+Half of the inputs come from the target's grammar, half are mutated cases, and a few are a piece of one over and over.
+An input that raises, or that takes longer than 50 ms of CPU per 100 KB, is made smaller and written to
+`tests/fuzz/found/`, where `make test` replays it. Prints inputs per second, the slowest input, and the share of the
+target's lines that a sample of inputs ran.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import crawl_platform
-from tests.fuzz.mutate import mutate
+from tests.fuzz.mutate import mutate, pump
 from tests.fuzz.targets import BY_NAME, FOUND, TARGETS, Target, corpus_of
 
 LIMIT = 0.05
@@ -26,6 +27,8 @@ LIMIT = 0.05
 UNIT = 100_000
 SAMPLE = 1_500
 """Inputs that are run again under a tracer, which costs some forty times as much."""
+PUMPED_ONE_IN = 100
+"""Pairs of inputs after which there is a very long one."""
 SMALLER_STEPS = 400
 ROOM = Path(crawl_platform.__file__).parent
 
@@ -70,6 +73,8 @@ def inputs(target: Target, seed: int) -> Iterator[bytes]:
     while True:
         yield target.make(rnd)
         yield mutate(rnd, rnd.choice(corpus), corpus)
+        if rnd.randrange(PUMPED_ONE_IN) == 0:
+            yield pump(rnd, rnd.choice((target.make(rnd), rnd.choice(corpus))))
 
 
 def allowed(data: bytes) -> float:
@@ -120,7 +125,7 @@ def _time(report: Report, run: Run, data: bytes) -> None:
 
 def covered(target: Target, seed: int, sample: int = SAMPLE) -> dict[str, tuple[int, int]]:
     """Lines of the target's modules that a sample of its inputs runs."""
-    files = {str(ROOM / name): _lines_of(ROOM / name) for name in target.modules}
+    files = {str(path): _lines_of(path) for pattern in target.modules for path in sorted(ROOM.glob(pattern))}
     met: dict[str, set[int]] = {name: set() for name in files}
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
