@@ -25,6 +25,8 @@ TAGS_UNWATCHED = 300
 STARTS_SQUARED_PER_OCTET = 180
 """Nesting all of n start tags takes 2 ns · n² at worst; up to here that is under 40 ms per 100 KB."""
 
+_LONGEST_NAME = 12
+
 _Octets = NDArray[np.uint8]
 _Tags = NDArray[np.intp]
 
@@ -38,7 +40,7 @@ _FORMATTING = "b big code em font i nobr s small strike strong tt u"
 
 def _reopened(octets: int) -> int:
     """How many elements may be reopened in a page of that size. Each takes about 100 bytes and 100 ns."""
-    return 50_000 + octets
+    return 100_000 + 2 * octets
 
 
 def _letters() -> NDArray[np.uint16]:
@@ -74,9 +76,11 @@ _FOLDED[list(b" \t\n\f\r/>")] = 0
 
 def bounded(body: bytes) -> bytes:
     """`body`, cut before the tag that goes beyond a bound."""
-    octets = np.frombuffer(b"".join((body, bytes(9))), np.uint8)
-    at = np.flatnonzero(octets == ord("<"))
+    octets = np.frombuffer(body, np.uint8)
     size = len(body)
+    at = np.flatnonzero(octets == ord("<"))
+    # A name and what ends it have to fit behind.
+    at = at[: np.searchsorted(at, size - _LONGEST_NAME)]
     end = _too_many_attributes(body, at)
     if len(at) > TAGS_UNWATCHED:
         closes = octets[at + 1] == ord("/")
@@ -104,7 +108,8 @@ def _too_much_formatting(
     two = _LETTER[octets[first]] << 5 | _LETTER[octets[first + 1]]
     formats = np.flatnonzero(_MAY_FORMAT[two])
     bound = _reopened(size)
-    if len(formats) * len(at) <= bound:
+    opens = len(formats) - int(np.count_nonzero(closes[formats]))
+    if opens * len(at) <= bound:
         return size
     numbers = _formatting(octets, first[formats])
     known = numbers < len(_PACKED)

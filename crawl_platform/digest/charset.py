@@ -142,6 +142,8 @@ _SAMPLE = 65_536
 
 def _prescan(head: bytes) -> str | None:
     """HTML §13.2.3.3 "prescan a byte stream to determine its encoding"."""
+    if b"charset" not in head.lower():
+        return None
     at = 0
     while (tag := _markup(head, at)) is not None:
         at = tag.end()

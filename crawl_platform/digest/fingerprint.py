@@ -185,7 +185,9 @@ def _lead(before: str, words: frozenset[str]) -> int:
 
 def _without_nonces(text: str, points: _Points) -> str:
     """A nonce is a long word with a digit: the words around the numbers are all that need be looked at."""
-    numbers = _numbers(points)[0]
+    numbers, ends = _numbers(points)
+    # A number by itself is none, unless it is very long.
+    numbers = numbers[(points[numbers - 1] > 32) | (points[ends] > 32) | (ends - numbers >= _NONCE_LEAST)]
     if not len(numbers):
         return text
     blanks = np.flatnonzero(points <= 32)

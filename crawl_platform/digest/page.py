@@ -102,8 +102,10 @@ class Page:
         return Base(found) if found is not None and len(found) <= MAX_BASE else None
 
     def _resolve(self, href: str) -> str | None:
+        if "#" not in href:
+            return self._resolve_whole(href)
         stem, mark, fragment = href.partition("#")
-        if not mark or not _plain_fragment(fragment) or stem[-1:] in _TRIMMED:
+        if not _plain_fragment(fragment) or stem[-1:] in _TRIMMED:
             return self._resolve_whole(href)
         # Many links of a page differ in their fragment only, and such a fragment stays as it is.
         if stem in self._stems:

@@ -251,7 +251,6 @@ def _end(node: LexborNode, top: _Open) -> int:
         node = parent
 
 
-_BLANKS = bytes.maketrans(b"\t\n\v\f\r\x1c\x1d\x1e\x1f", b" " * 9)
 # White space beyond ASCII, as `str.split` knows it: three octets of UTF-8, or two and a wildcard.
 _WIDE = np.array([0xC2_85_00, 0xC2_A0_00, 0xE1_9A_80, *range(0xE2_80_80, 0xE2_80_8B), 0xE2_80_A8, 0xE2_80_A9,
                   0xE2_80_AF, 0xE2_81_9F, 0xE3_80_80])  # fmt: skip
@@ -259,13 +258,12 @@ _WIDE = np.array([0xC2_85_00, 0xC2_A0_00, 0xE1_9A_80, *range(0xE2_80_80, 0xE2_80
 
 def _collapsed(text: str) -> list[str]:
     """`text`, cut at the marks, white space collapsed in each piece."""
-    octets = np.frombuffer(
-        b"".join((b" ", text.encode("utf-8", "replace").translate(_BLANKS), b"  ")), np.uint8
-    )
+    octets = np.frombuffer(b"".join((b" ", text.encode("utf-8", "replace"), b"  ")), np.uint8)
     if not text.isascii() and _has_wide_blanks(octets):
         return [" ".join(piece.split()) for piece in text.split("\0")]
-    blanks = octets == 32
-    kept = octets[1:][~(blanks[1:] & blanks[:-1])]
+    # Control characters count as white space, all but the mark: 0 - 1 is 255.
+    blanks = octets - np.uint8(1) < 32
+    kept = np.maximum(octets, blanks.view(np.uint8) << 5)[1:][~(blanks[1:] & blanks[:-1])]
     return [piece.strip(" ") for piece in kept.tobytes().decode().split("\0")]
 
 
