@@ -180,6 +180,7 @@ HEADER_NAMES = [
     "srcset", "date",
 ]  # fmt: skip
 HEADER_VALUES = [
+    '[{"location": "/x*", "tdm-reservation": 1}]', '{"location": "/*y$", "tdm-reservation": "0"}', "noai, noarchive",
     "7", "-1", "1e9", "9" * 50, "Fri, 01 Mar 2024 00:00:00 GMT", "Fri, 99 Foo 99999 99:99:99 +9999",
     "noindex", "otherbot: noindex, nofollow", "unavailable_after: 1", "<x>; rel=next",
     '<y>; rel="a b"; hreflang=de', "<", ">", ";", ",", "=", '"', "\\", "0;url=/x", "5; URL='/y'",

@@ -13,7 +13,8 @@ from tests.fuzz.wire import ask
 
 SEED = int(os.environ.get("CRAWL_FUZZ_SEED", "0"))
 INPUTS = int(os.environ.get("CRAWL_FUZZ_INPUTS", "1000000"))
-LEAST_COVERAGE = 0.75
+LEAST_COVERAGE = 0.5
+"""Less would mean that inputs no longer reach the room."""
 
 
 def test_the_targets_take_all_inputs_between_them() -> None:
