@@ -11,6 +11,7 @@ from crawl_platform.frontier.listed import SITEMAP_WAITS
 from crawl_platform.frontier.records import NO_LANE
 from crawl_platform.simulation.hostile.honest import paths
 from crawl_platform.simulation.hostile.table import NETWORK, HostileHost, hosts
+from crawl_platform.simulation.hostile.visit import DECOYS
 from crawl_platform.simulation.verdict import overlaps, short_gaps
 from crawl_platform.web.url import host_of
 from tests.fleet.checks import assert_each_row_has_its_request, assert_nothing_twice
@@ -111,6 +112,15 @@ def test_no_private_address_sees_a_connection(crawled: Crawled) -> None:
     assert crawled.decoys == []
     assert [address for address in contacted if ip_address(address) not in ip_network(NETWORK)] == []
     assert Counter(row["outcome"] for row in crawled.rows)[Outcome.UNSAFE_ADDRESS] > 0
+
+
+@pytest.mark.long
+def test_ablation_without_the_guard_the_decoys_are_contacted(tmp_path: Path) -> None:
+    inward = ("dns-inward", "dns-rebinding", "seed-private", "to-private-name")
+
+    open_to_all = crawl(tmp_path, inward, allow_networks=("127.0.0.0/8",))
+
+    assert {entry.address for entry in open_to_all.decoys} == {DECOYS[0]}
 
 
 def test_a_cell_stays_small(crawled: Crawled) -> None:
