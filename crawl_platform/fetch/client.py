@@ -4,7 +4,6 @@ No redirects, cookies, automatic inflating or second tries: a request is written
 caller's `on_write` has the last word in the same loop step as the write.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -73,11 +72,8 @@ class HttpClient:
     def __init__(self, settings: Fetch, user_agent: str, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        trace = aiohttp.TraceConfig()
-        trace.on_request_headers_sent.append(_before_write)
         self._guard = AddressGuard(settings.allow_networks)
         self._connections = Connections(settings, self._guard)
-        phases = settings.connect_timeout + settings.tls_timeout + settings.total_timeout
         self._session = aiohttp.ClientSession(
             connector=self._connections,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -86,9 +82,7 @@ class HttpClient:
             max_line_size=settings.header_cap,
             max_field_size=settings.header_cap,
             max_headers=settings.header_count,
-            # Each phase has its own deadline below; this one only makes sure that no request holds its slot for ever.
-            timeout=aiohttp.ClientTimeout(total=phases + 5.0, sock_connect=None, sock_read=None),
-            trace_configs=[trace],
+            timeout=aiohttp.ClientTimeout(total=None),  # each phase has a deadline of ours
         )
 
     async def get(
@@ -149,7 +143,6 @@ class HttpClient:
             url,
             headers={**headers, "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"},
             allow_redirects=False,
-            trace_request_ctx=attempt,
         ) as reply:
             response.status = reply.status
             attempt.oddities |= oddities(attempt.head, reply.reason or "", reply.status)
@@ -281,13 +274,6 @@ def _settle(reply: aiohttp.ClientResponse, headers: dict[str, str], found: set[O
 def _text(value: str) -> str:
     """aiohttp hides bytes that are not UTF-8 in lone surrogates, which no row or record can hold."""
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-async def _before_write(session: object, context: object, params: object) -> None:
-    """Runs in the same loop step as the write of the request (nothing here awaits)."""
-    attempt: Attempt = context.trace_request_ctx  # type: ignore[attr-defined]
-    attempt.on_write()
-    attempt.written_at = asyncio.get_running_loop().time()
 
 
 def _outcome_of(error: Exception, sent: bool) -> Outcome:

@@ -64,13 +64,25 @@ class Connections(aiohttp.TCPConnector):
         body = OVERHEAD * max(settings.body_cap, MAX_BYTES)
         self._factory = partial(make, settings, body, loop=self._loop)
 
-    async def _get(self, key: Any, traces: Any) -> Connection | None:
-        """A kept connection to the address of its host's attempt; those to an earlier one are closed.
+    async def connect(self, req: Any, *args: Any, **options: Any) -> Connection:
+        """A connection for the one attempt of its host that is in flight.
 
-        aiohttp asks for one before it makes a new one, also when it would silently write the request again.
+        aiohttp writes the request in the loop step in which this returns, so `on_write` is asked here, last.
         """
-        attempt = self.pinned.attempts[key.host]
+        attempt = self.pinned.attempts[req.url.raw_host]
         self.check_unwritten(attempt)
+        connection = await super().connect(req, *args, **options)
+        try:
+            attempt.on_write()
+        except BaseException:
+            connection.close()
+            raise
+        attempt.written_at = self._loop.time()
+        return connection
+
+    async def _get(self, key: Any, traces: Any) -> Connection | None:
+        """A kept connection to the address of its host's attempt; those to an earlier one are closed."""
+        attempt = self.pinned.attempts[key.host]
         while (connection := await super()._get(key, traces)) is not None:
             protocol = cast(Metered, connection.protocol)
             if _leads(protocol, attempt):
@@ -80,7 +92,8 @@ class Connections(aiohttp.TCPConnector):
         return None
 
     def check_unwritten(self, attempt: Attempt) -> None:
-        """Raise `SiteError` (connection_lost, connection_stale) if the attempt's request has been written before."""
+        """Raise `SiteError` (connection_lost, connection_stale) if the attempt's request has been written before:
+        aiohttp would silently write it again, on a fresh connection."""
         if attempt.written_at:
             raise _lost(attempt)
 
