@@ -123,6 +123,7 @@ def test_what_is_no_order_is_answered_and_the_next_order_done(fleet: Fleet) -> N
     assert fleet.restarts("committer") == 0
 
 
+@pytest.mark.long
 def test_an_upkeep_that_is_killed_is_reported_and_the_next_one_goes_on(fleet: Fleet, world: World) -> None:
     before = old_rows(fleet.lake)
     fleet.start("committer=upkeep.committed:2")
@@ -147,6 +148,7 @@ def upkeep_of(committer: int) -> psutil.Process | None:
     return next((child for child in children if "upkeep" in child.cmdline()), None)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_a_committer_that_is_killed_meanwhile_takes_its_upkeep_along(
     fleet: Fleet, world: World, monkeypatch: pytest.MonkeyPatch

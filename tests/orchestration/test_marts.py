@@ -420,6 +420,7 @@ def test_a_build_leaves_one_file_in_the_home_and_its_papers_below_marts(built):
     assert names - {"lake"} == {"marts.duckdb", "marts"}
 
 
+@pytest.mark.long
 def test_what_no_commit_speaks_of_is_not_read_and_the_same_versions_give_the_same_rows(scene):
     two_days(scene)
     scene.crawl.fetch("https://a.test/late")
@@ -531,6 +532,7 @@ def test_violations_fail_their_checks_and_the_old_file_stays(scene):
     assert scene.warehouse.path.read_bytes() == b"the old file"
 
 
+@pytest.mark.long
 def test_ablation_a_build_that_takes_a_failed_test_for_fine_swaps_wrong_rows_in(scene, monkeypatch):
     monkeypatch.setattr(warehouse, "FINE", warehouse.FINE | {"fail", "skipped"})
     monkeypatch.setattr(warehouse, "went_through", lambda code: True)
@@ -558,6 +560,7 @@ def test_a_dbt_that_dies_leaves_the_old_file(scene, monkeypatch, tmp_path):
     assert scene.warehouse.path.read_bytes() == b"the old file"
 
 
+@pytest.mark.long
 def test_a_dbt_that_was_stopped_half_way_swaps_nothing_in(scene, monkeypatch, tmp_path):
     """On an interrupt dbt tells only of what it had finished: all fine, but not all."""
     stopped = tmp_path / "dbt"
