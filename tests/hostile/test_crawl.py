@@ -36,7 +36,7 @@ MORE_MEMORY = 300_000_000
 """Bytes by which a cell may grow beyond its idle size, whatever hosts send."""
 MORE_DISK = 1_000_000
 """Bytes on disk per host: what 120 pages, their links and the fetches take, and room."""
-PACE = 1.0
+PACE = 2.0
 """Seconds per page of the honest site beyond its delay, whatever else the machine has to do."""
 TIMES = 4.0
 """How many times as long a page of the honest site may take among hostile hosts as with hardly anybody else."""
