@@ -40,7 +40,7 @@ _FORMATTING = "b big code em font i nobr s small strike strong tt u"
 
 def _reopened(octets: int) -> int:
     """How many elements may be reopened in a page of that size. Each takes about 100 bytes and 100 ns."""
-    return 100_000 + 2 * octets
+    return 50_000 + octets
 
 
 def _letters() -> NDArray[np.uint16]:
@@ -108,8 +108,9 @@ def _too_much_formatting(
     two = _LETTER[octets[first]] << 5 | _LETTER[octets[first + 1]]
     formats = np.flatnonzero(_MAY_FORMAT[two])
     bound = _reopened(size)
+    # What is reopened was closed with a block, and each block has a start tag.
     opens = len(formats) - int(np.count_nonzero(closes[formats]))
-    if opens * len(at) <= bound:
+    if opens * (len(at) - int(np.count_nonzero(closes))) <= bound:
         return size
     numbers = _formatting(octets, first[formats])
     known = numbers < len(_PACKED)

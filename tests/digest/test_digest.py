@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from crawl_platform.digest import digest
 from crawl_platform.digest.kind import kind_of
 from crawl_platform.digest.simhash import distance, simhash
+from crawl_platform.digest.walk import Walk, parse
 
 URL = "http://s.example/"
 TAGS = st.sampled_from(
@@ -36,6 +37,17 @@ def test_digest_never_raises(body: bytes, content_type: str | None) -> None:
 @settings(deadline=None)
 def test_digest_never_raises_for_any_document_url(body: bytes, url: str) -> None:
     assert len(digest(body, url, "text/html").fingerprint) == 32
+
+
+@given(HTML)
+@settings(deadline=None)
+def test_each_mark_begins_one_piece_of_text(body: bytes) -> None:
+    tree = parse(body)
+    assert tree.root is not None
+
+    walk = Walk(tree.root, 1_000)
+
+    assert len(walk.blocks([0] * walk.size)) <= walk.size == len(walk._pieces)
 
 
 @given(HTML)
