@@ -40,7 +40,8 @@ def test_plain_duckdb_reads_the_lake_in_two_lines(lake: Lake, tmp_path: Path) ->
         f"import duckdb; con = duckdb.connect({str(tmp_path / 'catalog.duckdb')!r}, read_only=True)\n"
         "print(con.sql('select count(*) from fetches').fetchone(), con.sql('from links').fetchall())",
     )
-    assert (read.stdout, read.stderr) == ("(3,) []\n", "")
+    # On a busy machine DuckDB draws a progress bar in front of the answer.
+    assert (read.stdout.splitlines()[-1][-7:], read.stderr) == ("(3,) []", "")
 
 
 def test_ablation_without_the_extension_the_catalog_cannot_be_read(lake: Lake, tmp_path: Path) -> None:
