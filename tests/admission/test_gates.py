@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawl_platform.admission import politeness
 from crawl_platform.admission.politeness import Gates, ImpoliteError, next_backoff, retry_after
 from crawl_platform.settings import Politeness
 
@@ -301,3 +302,38 @@ def test_no_retry_after_whatever_is_more_than_nonsense(value: str) -> None:
     seconds = retry_after(value, NOW)
 
     assert seconds is None or seconds >= 0
+
+
+# bounds
+
+
+def test_the_clocks_of_a_host_that_moves_from_address_to_address_do_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(politeness, "SWEPT", 100)
+    gates = Gates(SETTINGS, 0.0)
+    most = 0
+    for n in range(2_000):
+        now = 100.0 + n
+        assert gates.take_address(f"address {n}", now)
+        gates.end(HOST, f"address {n}", now, 0.0)
+        most = max(most, len(gates._addresses))
+
+    assert most <= 101
+    assert gates.address_ready_at("address 1999") == 2_099.5  # what has not run out is kept
+
+
+def test_a_clock_that_was_dropped_is_as_free_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(politeness, "SWEPT", 1)
+    gates = open_gates()
+    gates.take_address("busy", 100.0)
+    gates.take_address("done", 100.0)
+    gates.end(HOST, "done", 100.0, 0.0)
+    gates.wait_for_address("awaited", HOST)
+
+    gates._sweep_at = 0
+    gates.sweep(200.0)
+
+    assert set(gates._addresses) == {"busy", "awaited"}
+    assert gates.take_address("done", 200.0)
+    assert not gates.take_address("busy", 200.0)

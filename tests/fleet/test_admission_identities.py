@@ -55,15 +55,15 @@ async def test_every_row_says_who_asked_and_why_and_with_which_likelihood(tmp_pa
 
 async def test_a_dead_proxy_costs_no_page_and_its_hosts_are_asked_otherwise(tmp_path: Path) -> None:
     proxies = Proxies()
-    async with virtual_cell(tmp_path, HOSTS, proxies, pages=5, **SECTIONS) as cell:
-        await cell.run(40)
+    async with virtual_cell(tmp_path, HOSTS, proxies, pages=3, **SECTIONS) as cell:
+        await cell.run(30)
         rows = cell.rows("fetches")
         counts = Counter(row["identity"] for row in rows)
         slowed = [host for host, state in cell.frontier.hosts.items() if state.record.pace.delay]
 
     assert counts["dead"] == 0
     assert {row["outcome"] for row in rows if row["kind"] == "page"} == {"ok"}
-    assert len([row for row in rows if row["kind"] == "page"]) == 5 * len(HOSTS)
+    assert len([row for row in rows if row["kind"] == "page"]) == 3 * len(HOSTS)
     assert "moved" in {row["admission_reason"] for row in rows}
     assert slowed == []  # no host is to blame
     assert proxies.tries < 15
@@ -71,14 +71,14 @@ async def test_a_dead_proxy_costs_no_page_and_its_hosts_are_asked_otherwise(tmp_
 
 async def test_a_mended_proxy_is_found_by_a_probe(tmp_path: Path) -> None:
     proxies = Proxies()
-    health = IdentityHealth(explore_share=0.0, quarantine=10.0)
+    health = IdentityHealth(explore_share=0.0, quarantine=3.0)
     few = dict(list(HOSTS.items())[:16])
     async with virtual_cell(
-        tmp_path, few, proxies, pages=45, **{**SECTIONS, "identity_health": health}
+        tmp_path, few, proxies, pages=26, **{**SECTIONS, "identity_health": health}
     ) as cell:
-        await cell.run(12)
+        await cell.run(10)
         proxies.mended = True
-        await cell.run(24)
+        await cell.run(14)
         reasons = Counter(row["admission_reason"] for row in cell.rows("fetches", identity="dead"))
 
     assert reasons["probe"] == 1
@@ -98,9 +98,9 @@ async def test_a_proxy_multiplies_no_rate(tmp_path: Path) -> None:
 async def test_requests_through_one_proxy_keep_its_distance(tmp_path: Path) -> None:
     pool = (NamedIdentity("out", proxy=ALIVE, proxy_delay=0.4),)
     async with virtual_cell(tmp_path, HOSTS, pages=5, **{**SECTIONS, "identities": pool}) as cell:
-        requests = await cell.run(40)
+        requests = await cell.run(20)
 
-    assert len(requests) >= 75  # of 80 that the proxy's clock allows
+    assert len(requests) >= 37  # of 40 that the proxy's clock allows
     assert min(gaps(requests, "proxy")[ALIVE]) >= 0.4 - 1e-6
 
 
