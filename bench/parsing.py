@@ -103,6 +103,7 @@ def of_page(body: bytes) -> dict[str, Any]:
         "beyond_ms": round(least[1] - least[0], 3),
         "beyond_ms_median": round(middle[1] - middle[0], 3),
         "digest_to_bare": round(least[1] / least[0], 2),
+        "parsel_to_bare": round(least[2] / least[0], 2) if len(least) > 2 else None,
         "parsel_to_digest": round(least[2] / least[1], 2) if len(least) > 2 else None,
     }
 
