@@ -122,9 +122,11 @@ def observed(pace: Pace, latency: float) -> Pace:
     return msgspec.structs.replace(pace, latency=lately, usual=pace.usual + weight * (latency - pace.usual))
 
 
-def has_slowed(pace: Pace, floor: float, settings: Politeness) -> bool:
-    """Whether answers have become slow beside the host's own usual, and the pace had time to show."""
-    if pace.latency < max(settings.latency_rise * pace.usual, pace.usual + settings.latency_noise):
+def has_slowed(pace: Pace, latency: float, floor: float, settings: Politeness) -> bool:
+    """Whether answers have become slow beside the host's own usual, and the pace had time to show: one that takes
+    `latency` now, and those before it (`pace` is the state after them). A single slow answer means nothing."""
+    slow = max(settings.latency_rise * pace.usual, pace.usual + settings.latency_noise)
+    if not pace.usual or min(latency, pace.latency) < slow:
         return False
     return pace.run >= SETTLES or in_force(pace, floor, settings) <= floor
 

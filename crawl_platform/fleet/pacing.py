@@ -62,9 +62,11 @@ class Pacing:
         before = p.frontier.delay(record, state.host)
         pace = record.pace
         if event is Event.HEALTHY:
-            pace = observed(pace, response.duration)
-            if has_slowed(pace, floor, settings):
+            # To the first byte, where it is known: how long a body takes is a question of its size.
+            latency = response.duration if response.first_byte is None else response.first_byte
+            if has_slowed(pace, latency, floor, settings):
                 event = Event.SLOW
+            pace = observed(pace, latency)
         record.pace = after(pace, event, floor, settings)
         delay = p.frontier.delay(record, state.host)
         if abs(delay - before) > LEAST_NEWS * before:

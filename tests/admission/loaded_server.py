@@ -59,9 +59,9 @@ class Crawler:
             wait = self._pause(event)
             if self.adaptive:
                 if event is Event.HEALTHY:
-                    self.pace = observed(self.pace, latency)
-                    if has_slowed(self.pace, floor, self.settings):
+                    if has_slowed(self.pace, latency, floor, self.settings):
                         event = Event.SLOW
+                    self.pace = observed(self.pace, latency)
                 self.pace = after(self.pace, event, floor, self.settings)
             self.now += max(wait, in_force(self.pace, floor, self.settings))
 

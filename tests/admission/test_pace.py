@@ -104,23 +104,25 @@ def answers(pace: Pace, *latencies: float) -> Pace:
 def test_answers_are_slow_beside_what_is_usual_for_the_host() -> None:
     quick, sluggish = answers(STEADY, *[0.1] * 50), answers(STEADY, *[2.0] * 50)
 
-    assert has_slowed(answers(quick, 2.0, 2.0), FLOOR, SETTINGS)
-    assert not has_slowed(answers(sluggish, 2.0, 2.0), FLOOR, SETTINGS)
+    assert has_slowed(answers(quick, 2.0), 2.0, FLOOR, SETTINGS)
+    assert not has_slowed(answers(sluggish, 2.0), 2.0, FLOOR, SETTINGS)
 
 
 def test_a_single_slow_answer_and_noise_of_the_network_are_no_slowing() -> None:
     quick = answers(STEADY, *[0.02] * 50)
 
-    assert not has_slowed(answers(quick, 1.0), FLOOR, SETTINGS)
+    assert not has_slowed(quick, 60.0, FLOOR, SETTINGS)
+    assert not has_slowed(answers(quick, 60.0), 0.02, FLOOR, SETTINGS)  # and the next one is quick again
     assert not has_slowed(
-        answers(quick, *[0.3] * 20), FLOOR, SETTINGS
-    )  # 15 times as slow, but 0.3 s is no burden
+        answers(quick, *[0.3] * 20), 0.3, FLOOR, SETTINGS
+    )  # 15 times as slow, but no burden
+    assert not has_slowed(STEADY, 60.0, FLOOR, SETTINGS)  # nothing is usual yet
 
 
 def test_a_slower_pace_gets_some_answers_to_show_before_the_next_step() -> None:
     slow = msgspec.structs.replace(answers(STEADY, *[0.1] * 50, 5.0, 5.0, 5.0), delay=2.0)
 
-    verdicts = [has_slowed(msgspec.structs.replace(slow, run=run), FLOOR, SETTINGS) for run in range(5)]
+    verdicts = [has_slowed(msgspec.structs.replace(slow, run=run), 5.0, FLOOR, SETTINGS) for run in range(5)]
 
     assert verdicts == [False, False, False, True, True]
 
