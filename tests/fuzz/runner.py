@@ -77,8 +77,9 @@ def inputs(target: Target, seed: int) -> Iterator[bytes]:
             yield pump(rnd, rnd.choice((target.make(rnd), rnd.choice(corpus))))
 
 
-def allowed(data: bytes) -> float:
-    return LIMIT * max(len(data) / UNIT, 1.0)
+def allowed(size: int) -> float:
+    """Seconds for an input of `size` bytes."""
+    return LIMIT * max(size / UNIT, 1.0)
 
 
 def cost(run: Run, data: bytes) -> float:
@@ -96,7 +97,7 @@ def campaign(target: Target, count: int, seed: int, *, trace: bool = True) -> Re
         data = next(source)
         report.inputs += 1
         try:
-            _time(report, target.run, data)
+            _time(report, target, data)
         except Exception as error:
             report.crashes.append((data, f"{type(error).__name__}: {error}"[:300] + _where(error)))
     report.seconds = time.perf_counter() - begun
@@ -109,15 +110,16 @@ def _where(error: Exception) -> str:
     return f" at {frame.filename.rpartition('/')[2]}:{frame.lineno}"
 
 
-def _time(report: Report, run: Run, data: bytes) -> None:
-    limit = allowed(data)
+def _time(report: Report, target: Target, data: bytes) -> None:
+    run, size = target.run, target.size(data)
+    limit = allowed(size)
     taken = cost(run, data)
     if taken > limit:  # the machine may have been busy, or the collector may have run
         taken = min(taken, *(cost(run, data) for _ in range(3)))
         if taken > limit:
             report.slow.append((data, taken))
     if taken / limit > report.slowest:
-        report.slowest, report.slowest_size = taken / limit, len(data)
+        report.slowest, report.slowest_size = taken / limit, size
 
 
 # lines

@@ -26,7 +26,7 @@ from crawl_platform.fetch.safety import AddressGuard
 from crawl_platform.frontier import parameter_order, series
 from crawl_platform.scheduling import templates
 from crawl_platform.settings import HostSettings, Urls
-from crawl_platform.web import parameters, preferences, signals, sitemap
+from crawl_platform.web import parameters, preferences, signals, sitemap, tagstream
 from crawl_platform.web import robots as robots_txt
 from crawl_platform.web.host import registrable_domain, shard_of
 from crawl_platform.web.url import Base, canonicalize, explain, host_of, origin_of, port_of, resolve
@@ -50,6 +50,8 @@ class Target:
     """Patterns of files under `crawl_platform/` whose lines are counted."""
     share: float
     """Of all inputs of a long run."""
+    size: Callable[[bytes], int] = len
+    """Bytes of work that an input stands for: what a compressed one inflates to."""
 
 
 def text_of(data: bytes) -> str:
@@ -125,6 +127,10 @@ def run_sitemap(data: bytes) -> None:
     for entry in (*found.entries, *found.index):
         assert entry.loc.startswith(("http://", "https://"))
     assert len(found.entries) + len(found.index) <= 5_000
+
+
+def _inflated_size(data: bytes) -> int:
+    return sum(map(len, tagstream.inflated(data, sitemap.LAYERS, sitemap.MAX_BYTES)))
 
 
 def run_headers(data: bytes) -> None:
@@ -225,6 +231,7 @@ TARGETS = (
         corpus=partial(_files, "sitemaps", "files.shared/*"),
         modules=("web/sitemap.py", "web/feed.py", "web/items.py", "web/tagstream.py"),
         share=0.08,
+        size=_inflated_size,
     ),
     Target(
         name="headers",
