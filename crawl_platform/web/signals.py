@@ -37,7 +37,7 @@ def x_robots_tag(values: str | Iterable[str], agent: str) -> frozenset[str]:
     found: set[str] = set()
     for value in values.splitlines() if isinstance(values, str) else values:
         scope = ""
-        for part in value.lower().split(","):
+        for part in filter(None, value.lower().split(",")):
             name, colon, rest = part.partition(":")
             name = name.strip()
             if colon and name not in _VALUED and _agent(name):
