@@ -39,8 +39,16 @@ FROM_BEATS: tuple[Family, ...] = (
     ("known_urls", "crawl_known_urls", "URLs known."),
     ("hosts", "crawl_seed_hosts", "Seed hosts owned."),
     ("slowed_hosts", "crawl_slowed_hosts", "Hosts that are asked more slowly than usual, being unwell."),
-    ("slowed_addresses", "crawl_slowed_addresses", "Addresses likewise, by what several of their hosts said."),
-    ("longest_delay", "crawl_longest_delay_seconds", "Longest delay in force of a slowed host; 0 if none is."),
+    (
+        "slowed_addresses",
+        "crawl_slowed_addresses",
+        "Addresses likewise, by what several of their hosts said.",
+    ),
+    (
+        "longest_delay",
+        "crawl_longest_delay_seconds",
+        "Longest delay in force of a slowed host; 0 if none is.",
+    ),
     ("spooled_bytes", "crawl_spool_bytes", "Staged bytes that the lake has not confirmed yet."),
 )
 FROM_REPORTS: tuple[Family, ...] = (

@@ -20,7 +20,8 @@ from crawl_platform.fleet.rows import host_row
 from crawl_platform.frontier.absorb import absorb
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult
-from crawl_platform.frontier.plan import Plan, Planner
+from crawl_platform.frontier.overlay import Plan
+from crawl_platform.frontier.plan import Planner
 from crawl_platform.lake.delta import StagedFile
 from crawl_platform.lake.tables import SCHEMA_VERSION
 from crawl_platform.settings import Commit

@@ -3,7 +3,7 @@
 from crawl_platform.admission.hosts import SEED
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.hosts import HostState
-from crawl_platform.frontier.plan import Plan
+from crawl_platform.frontier.overlay import Plan
 
 
 def absorb(frontier: Frontier, plan: Plan, now: float, boot: float) -> None:

@@ -6,15 +6,12 @@ all, and one after it loses nothing.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-
-import msgspec
+from dataclasses import replace
 
 from crawl_platform.admission.hosts import EXCLUDED, HORIZON, SEED
 from crawl_platform.admission.robots import Verdict
 from crawl_platform.clock import DAY
 from crawl_platform.frontier.frontier import Frontier
-from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult, value_at
 from crawl_platform.frontier.listed import (
     SITEMAP_BUDGET,
@@ -24,6 +21,7 @@ from crawl_platform.frontier.listed import (
     pulled_rank,
     sitemap_group,
 )
+from crawl_platform.frontier.overlay import AGE_OF_FULL_VALUE, Overlay, Plan, forget_content, is_dead
 from crawl_platform.frontier.parameter_order import OrderEvidence
 from crawl_platform.frontier.ports import over_ports
 from crawl_platform.frontier.records import (
@@ -39,15 +37,11 @@ from crawl_platform.frontier.records import (
     HostRecord,
     RobotsRecord,
     UrlRecord,
-    decode,
     encode,
-    host_key,
     listing_key,
     manifest_label,
-    queue_key,
     robots_key,
     url_key,
-    waiting,
 )
 from crawl_platform.frontier.series import counted, trapped
 from crawl_platform.scheduling.templates import group_id, learn, template_of
@@ -62,38 +56,9 @@ LOOKED_AT_AGAIN = {
 }  # fmt: skip
 """Seconds after which a URL that was turned away is looked at again. By then robots.txt is read anew (RFC 9309
 2.4): a site that forbade everything by mistake is not lost for good; and the day has a new budget."""
-AGE_OF_FULL_VALUE = 3_600.0
-"""Seconds in a discovery queue that weigh as much as a value of 1: nothing valuable waits behind
-junk for less than that, and nothing starves."""
 SURFACE_ROOM = 2
 """A host in surface mode may grow to this many times its page budget: a root page that shows new links at every
 visit has no end either, and what a host takes of memory and disk must have one."""
-
-
-@dataclass(slots=True)
-class Plan:
-    """`batch` is for the store; the rest tells the frontier and the cell what it means."""
-
-    batch: Batch = field(default_factory=Batch)
-    hosts: dict[str, HostRecord] = field(default_factory=dict)
-    released: list[Lease] = field(default_factory=list)
-    added: list[bytes] = field(default_factory=list)
-    foreign: dict[int, list[Found]] = field(default_factory=dict)
-    """Discoveries that belong to shards of other cells."""
-    turned_away: dict[str, int] = field(default_factory=dict)
-    """Links that did not enter, by reason."""
-    first_traps: list[tuple[str, str, str]] = field(default_factory=list)
-    """(host, trap filter, URL) for filters that turned a link to the host away for the first time."""
-    admitted: set[str] = field(default_factory=set)
-    """Hosts that enter the seed with this plan."""
-    new_urls: int = 0
-    first_fetches: int = 0
-    new_dead: int = 0
-    """URLs that were given up, dropped or gone before their first success, less those brought back."""
-
-    @property
-    def operations(self) -> int:
-        return len(self.batch)
 
 
 class Planner:
@@ -104,26 +69,28 @@ class Planner:
         self._now = now
         self._series = series
         self._manifest = manifest
-        self._records: dict[bytes, UrlRecord] = {}
         self._foreign: set[str] = set()
-        self.plan = Plan()
-        self._listed = Listed(
-            _Desk(self), self.plan.batch, now, lambda host: frontier.rules.of(host).sitemaps
-        )
+        self._over = Overlay(frontier, now)
+        self.plan = self._over.plan
+        self._listed = Listed(self._over, self.plan.batch, now, lambda host: frontier.rules.of(host).sitemaps)
+
+    def finish(self) -> Plan:
+        """The plan, with the records of the hosts it touched in its batch."""
+        return self._over.finish()
 
     # results
 
     def page(self, result: PageResult) -> None:
         """Apply an ended page fetch: state, posterior, next due time, discoveries."""
         lease = result.lease
-        record = self._load(lease.host, lease.url) or lease.record
+        record = self._over.load(lease.host, lease.url) or lease.record
         self.plan.released.append(lease)
         asked_again = _asked_again(lease.record, record)
         redelivered = asked_again and lease.record.body_hash != 0 and record.body_hash == 0
         if not asked_again:
-            self._unqueue(lease.host, lease.url, record)
+            self._over.unqueue(lease.host, lease.url, record)
             record.request_id = ""
-        first, dead = record.last_success_at == 0.0, _is_dead(record)
+        first, dead = record.last_success_at == 0.0, is_dead(record)
         if lease.as_page:
             self._listed.proved_a_page(lease.host, record)
         self._judge(result, record)
@@ -131,19 +98,19 @@ class Planner:
         self._listed.keep(result)
         record.group = result.group or self._group(lease.host, lease.url)
         if redelivered:
-            _forget_content(record)
+            forget_content(record)
         record.series, record.manifest = self._series, self._manifest
         if not asked_again:
             self._queue_again(lease.host, lease.url, record)
-        self._store(lease.host, lease.url, record)
+        self._over.store(lease.host, lease.url, record)
         if (
             record.kind != lease.record.kind
         ):  # what was fetched as a page turned out to be a sitemap meanwhile
-            self._fetch_anew(lease.host, lease.url, record)
+            self._over.fetch_anew(lease.host, lease.url, record)
         if first and record.last_success_at > 0:
-            self._host(lease.host).fetched += 1
+            self._over.host(lease.host).fetched += 1
             self.plan.first_fetches += 1
-        self._count_dead(lease.host, _is_dead(record) - dead)
+        self._over.count_dead(lease.host, is_dead(record) - dead)
         self._learn_order(result)
         for found in result.found:
             # A redirect to what the host's rules take for the same URL: followed as it stands, or it never arrives.
@@ -163,7 +130,7 @@ class Planner:
         elif result.disposition == "success":
             order = order.visited(lease.url, result.fingerprint, result.at)
         if order is not known:
-            self._host(lease.host).order = order
+            self._over.host(lease.host).order = order
 
     def _order(self, host: str) -> OrderEvidence:
         record, state = self.plan.hosts.get(host), self._frontier.hosts.get(host)
@@ -177,12 +144,7 @@ class Planner:
             return url
         form = self._frontier.host_form(host, url, self._order(host))
         key = url_key(self._frontier.book.shard(host), host, url)
-        return url if form == url or key in self._records or key in self._frontier.seen else form
-
-    def _count_dead(self, host: str, change: int) -> None:
-        if change:
-            self._host(host).dead += change
-            self.plan.new_dead += change
+        return url if form == url or key in self._over.records or key in self._frontier.seen else form
 
     def _judge(self, result: PageResult, record: UrlRecord) -> None:
         if result.disposition in ("success", "redirect"):
@@ -218,9 +180,9 @@ class Planner:
             wait = self._frontier.limits(host).retry_delay * 2 ** min(record.fails - 1, 10)
             lane = REFRESH if record.last_success_at else DISCOVERY
         else:
-            self._enqueue(host, url, record, REFRESH, self._due(host, record))
+            self._over.enqueue(host, url, record, REFRESH, self._due(host, record))
             return
-        self._enqueue(host, url, record, lane, int((self._now + wait) * 1000))
+        self._over.enqueue(host, url, record, lane, int((self._now + wait) * 1000))
 
     def _due(self, host: str, record: UrlRecord) -> int:
         """When (milliseconds) a page that was fetched is due for its next visit."""
@@ -233,7 +195,7 @@ class Planner:
         return int((record.last_success_at + age) * 1000)
 
     def _group(self, host: str, url: str) -> int:
-        return group_id(host, template_of(url, self._host(host).shapes))
+        return group_id(host, template_of(url, self._over.host(host).shapes))
 
     def denied(self, lease: Lease) -> None:
         """A claimed URL is not fetched: it lies too deep for good, or robots forbids it for now."""
@@ -261,7 +223,7 @@ class Planner:
             result.failures,
         )
         self.plan.batch.put(robots_key(lease.shard, lease.origin), encode(record))
-        self._host(lease.host).crawl_delay = crawl_delay
+        self._over.host(lease.host).crawl_delay = crawl_delay
         if result.rule == "rules" and self._frontier.rules.of(lease.host).sitemaps.sitemaps:
             for found in named_by_robots(lease.origin, result.body):
                 self.discover(found, abroad=host_of(found.url) != lease.host)
@@ -294,7 +256,7 @@ class Planner:
     def _admit_url(self, found: Found, abroad: bool) -> str:
         frontier = self._frontier
         host = host_of(found.url)
-        state = self._state(host)
+        state = self._over.state(host)
         if state in (HORIZON, EXCLUDED):
             return state
         shard = frontier.book.shard(host)
@@ -306,10 +268,10 @@ class Planner:
             self.plan.foreign.setdefault(shard, []).append(found)
             return "foreign"
         key = url_key(shard, host, found.url)
-        if key in self._records or key in frontier.seen:
+        if key in self._over.records or key in frontier.seen:
             self._listed.again(host, found)
             return "seen"
-        record = self._host(host)
+        record = self._over.host(host)
         reason = (
             self._listed.refusal(host, found)
             or self._trapped(host, record, found.url)
@@ -332,13 +294,9 @@ class Planner:
         record.from_abroad += abroad
         self.plan.new_urls += 1
         self.plan.added.append(key)
-        self._enqueue(host, found.url, entry, DISCOVERY, self._discovery_rank(found.value))
-        self._store(host, found.url, entry)
+        self._over.enqueue(host, found.url, entry, DISCOVERY, self._over.discovery_rank(found.value))
+        self._over.store(host, found.url, entry)
         return "new"
-
-    def _discovery_rank(self, value: float) -> int:
-        """Value first, but age counts: both in milliseconds, so the order never has to be rebuilt."""
-        return int((self._now - AGE_OF_FULL_VALUE * value) * 1000)
 
     def _over_budget(self, host: str, record: HostRecord, found: Found, abroad: bool) -> str | None:
         settings = self._frontier.limits(host)
@@ -359,7 +317,7 @@ class Planner:
         if self._frontier.book.state(host) == EXCLUDED:
             return False
         self.plan.admitted.add(host)
-        record = self._host(host)
+        record = self._over.host(host)
         news = not record.in_seed
         if news:
             record.admitted, record.excluded, record.trusted = True, False, trusted
@@ -370,41 +328,41 @@ class Planner:
 
     def exclude(self, host: str) -> None:
         """Note that the exclusion of a host has been written down; its queue stays, and is never claimed."""
-        self._host(host).excluded = True
+        self._over.host(host).excluded = True
 
     def recrawl(self, url: str, request_id: str) -> str:
         """Put a URL of a seed host into the fastlane. Returns queued, horizon or excluded."""
         host = host_of(url)
         url = self._form(host, url)
-        state = self._state(host)
+        state = self._over.state(host)
         if state != SEED:
             return state
-        record = self._load(host, url)
+        record = self._over.load(host, url)
         if record is None:
             record = UrlRecord(value=value_at(0), group=self._group(host, url), discovered_at=self._now)
-            self._host(host).known += 1
+            self._over.host(host).known += 1
             self.plan.new_urls += 1
             self.plan.added.append(url_key(self._frontier.book.shard(host), host, url))
-        self._unqueue(host, url, record)
-        self._revive(host, record)
+        self._over.unqueue(host, url, record)
+        self._over.revive(host, record)
         record.request_id = request_id
-        self._enqueue(host, url, record, FASTLANE, int(self._now * 1000))
-        self._store(host, url, record)
+        self._over.enqueue(host, url, record, FASTLANE, int(self._now * 1000))
+        self._over.store(host, url, record)
         return "queued"
 
     def redeliver(self, host: str, url: str) -> None:
         """Rows of a known URL were quarantined: fetch it again now, as if it had never been seen."""
-        record = self._load(host, url)
+        record = self._over.load(host, url)
         if record is None:
             return
-        self._unqueue(host, url, record)
-        self._revive(host, record)
-        _forget_content(record)
+        self._over.unqueue(host, url, record)
+        self._over.revive(host, record)
+        forget_content(record)
         if record.kind != PAGE:
             shard = self._frontier.book.shard(host)
             self.plan.batch.delete(listing_key(shard, host, sitemap_group(host, url)))
-        self._enqueue(host, url, record, FASTLANE, int(self._now * 1000))
-        self._store(host, url, record)
+        self._over.enqueue(host, url, record, FASTLANE, int(self._now * 1000))
+        self._over.store(host, url, record)
 
     def appraise(self, url: str, value: float, reason: str) -> bool:
         """A known URL is worth `value` from now on; its place in the queue is what it would be, had that been
@@ -412,105 +370,20 @@ class Planner:
         host = host_of(url)
         if self._frontier.book.shard(host) not in self._frontier.shards:
             return False
-        record = self._load(host, url)
+        record = self._over.load(host, url)
         if record is None or (record.value, record.worth) == (value, reason):
             return False
         before, lane, rank = record.value, record.lane, record.rank
         record.value, record.worth = value, reason
         if lane != NO_LANE:
-            self._unqueue(host, url, record)
+            self._over.unqueue(host, url, record)
             if record.state == QUEUED and lane == DISCOVERY and not record.fails:
                 rank += int(AGE_OF_FULL_VALUE * (before - value) * 1000)
             elif record.state == FETCHED and lane == REFRESH and not record.fails:
                 rank = self._due(host, record)
-            self._enqueue(host, url, record, lane, rank)
-        self._store(host, url, record)
+            self._over.enqueue(host, url, record, lane, rank)
+        self._over.store(host, url, record)
         return True
-
-    def _fetch_anew(self, host: str, url: str, record: UrlRecord) -> None:
-        """It is not what it was taken for: its content counts as unknown, and it waits as if just found."""
-        self._unqueue(host, url, record)
-        self._revive(host, record)
-        _forget_content(record)
-        self._enqueue(host, url, record, DISCOVERY, self._discovery_rank(record.value))
-        self._store(host, url, record)
-
-    def _revive(self, host: str, record: UrlRecord) -> None:
-        """A URL that was gone or dropped is wanted after all."""
-        self._count_dead(host, -int(_is_dead(record)))
-        if record.state in (GONE, DROPPED):
-            record.state = FETCHED if record.last_success_at else QUEUED
-
-    # the overlay
-
-    def _state(self, host: str) -> str:
-        return SEED if host in self.plan.admitted else self._frontier.book.state(host)
-
-    def _host(self, host: str) -> HostRecord:
-        record = self.plan.hosts.get(host)
-        if record is None:
-            state = self._frontier.hosts.get(host)
-            record = (
-                msgspec.structs.replace(state.record) if state is not None else HostRecord(since=self._now)
-            )
-            self.plan.hosts[host] = record
-        return record
-
-    def _load(self, host: str, url: str) -> UrlRecord | None:
-        key = url_key(self._frontier.book.shard(host), host, url)
-        if key not in self._records:
-            data = self._frontier.kv.get(key)
-            if data is None:
-                return None
-            self._records[key] = decode(data, UrlRecord)
-        return self._records[key]
-
-    def _store(self, host: str, url: str, record: UrlRecord) -> None:
-        key = url_key(self._frontier.book.shard(host), host, url)
-        self._records[key] = record
-        self.plan.batch.put(key, encode(record))
-
-    def _unqueue(self, host: str, url: str, record: UrlRecord) -> None:
-        if record.lane == NO_LANE:
-            return
-        shard = self._frontier.book.shard(host)
-        self.plan.batch.delete(queue_key(shard, host, record.lane, record.rank, url))
-        self._host(host).queued -= 1
-        record.lane = NO_LANE
-
-    def _enqueue(self, host: str, url: str, record: UrlRecord, lane: int, rank: int) -> None:
-        shard = self._frontier.book.shard(host)
-        record.lane, record.rank = lane, max(rank, 0)
-        self.plan.batch.put(queue_key(shard, host, lane, record.rank, url), encode(waiting(record)))
-        self._host(host).queued += 1
-
-    def finish(self) -> Plan:
-        """The plan, with the records of the hosts it touched in its batch."""
-        book = self._frontier.book
-        for host, record in self.plan.hosts.items():
-            state = self._frontier.hosts.get(host)
-            if state is not None:
-                record.threshold = state.threshold
-                self._frontier.windows.stamp(state, record)
-            self.plan.batch.put(host_key(book.shard(host), host), encode(record))
-        return self.plan
-
-
-class _Desk:
-    """The planner as `Listed` sees it."""
-
-    def __init__(self, planner: Planner) -> None:
-        self._planner = planner
-        self.host = planner._host
-        self.load = planner._load
-        self.store = planner._store
-        self.fetch_anew = planner._fetch_anew
-        self.get = planner._frontier.kv.get
-        self.shard = planner._frontier.book.shard
-
-    def requeue(self, host: str, url: str, record: UrlRecord, lane: int, rank: int) -> None:
-        self._planner._unqueue(host, url, record)
-        self._planner._enqueue(host, url, record, lane, rank)
 
 
 def _asked_again(claimed: UrlRecord, stored: UrlRecord) -> bool:
@@ -520,13 +393,3 @@ def _asked_again(claimed: UrlRecord, stored: UrlRecord) -> bool:
         claimed.rank,
         claimed.request_id,
     )
-
-
-def _is_dead(record: UrlRecord) -> bool:
-    return record.state in (GONE, DROPPED) and record.last_success_at == 0.0
-
-
-def _forget_content(record: UrlRecord) -> None:
-    """The rows of the last content are lost: the next fetch must bring them all, not "unchanged"."""
-    record.body_hash = record.links_hash = 0
-    record.etag = record.last_modified = record.fingerprint = record.link_set = ""

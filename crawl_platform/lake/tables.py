@@ -119,7 +119,9 @@ FETCHES = Table(
         _c("lastmod", TIME, "When a sitemap or feed said last that the URL had changed, before this fetch."),
         _c("entries", I32, "Locations that a sitemap or feed lists and may speak of."),
         _c("hub", S, "The hub that a feed names for news of it (WebSub)."),
-        _c("identity", S, "Who asked: the name of one of the identities; null if it never came to a request."),
+        _c(
+            "identity", S, "Who asked: the name of one of the identities; null if it never came to a request."
+        ),
         _c(
             "admission_reason",
             S,
@@ -145,7 +147,11 @@ LINKS = Table(
         _c("src_host", S, "Its host.", True),
         _c("dst_url", S, "Canonical target.", True),
         _c("dst_host", S, "Host of the target: seed or horizon.", True),
-        _c("position", S, "nav, header, main, aside, footer, comments or other; sitemap or feed, which list it."),
+        _c(
+            "position",
+            S,
+            "nav, header, main, aside, footer, comments or other; sitemap or feed, which list it.",
+        ),
         _c("rel", S, "rel tokens, space separated, lower case."),
         _c("nofollow", BOOL, "rel nofollow, ugc or sponsored, or the page says nofollow."),
         _c("anchor", S, "Anchor text, cut."),
@@ -188,8 +194,16 @@ PAGES = Table(
         ),
         _c("preferences_from", USES, "Of each of these, whose word it is, like robots:content-signal."),
         _c("refused", pa.list_(S), "Purposes of this crawl that the site refuses for the page."),
-        _c("kept", S, "What was kept for that reason: all, no_body (noarchive) or facts (no text, title, body)."),
-        _c("kind", S, "What the body is: html, text, feed, sitemap or other, told by its first bytes and its type."),
+        _c(
+            "kept",
+            S,
+            "What was kept for that reason: all, no_body (noarchive) or facts (no text, title, body).",
+        ),
+        _c(
+            "kind",
+            S,
+            "What the body is: html, text, feed, sitemap or other, told by its first bytes and its type.",
+        ),
         _c("robots", pa.list_(S), "Directives of the page's meta robots elements for everybody and for us."),
         _c("date", DATE, "UTC day of fetched_at (partition).", True),
     ),
@@ -216,7 +230,11 @@ HOSTS = Table(
         _c("decision_id", S, "The decision or request behind it."),
         _c("detail", S, "For people."),
         _c("delay", F64, "Delay in force from the end of a request to the start of the next (seconds)."),
-        _c("robots_status", S, "rules, allow_all, disallow_all (it can't be read) or given_up (not for weeks)."),
+        _c(
+            "robots_status",
+            S,
+            "rules, allow_all, disallow_all (it can't be read) or given_up (not for weeks).",
+        ),
         _c("known_urls", I64, "URLs known of the host."),
         _c(
             "preferences",

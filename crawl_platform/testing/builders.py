@@ -23,7 +23,8 @@ from crawl_platform.frontier.absorb import absorb
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import MemoryKV, OrderedKV
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsLease, RobotsResult
-from crawl_platform.frontier.plan import Plan, Planner
+from crawl_platform.frontier.overlay import Plan
+from crawl_platform.frontier.plan import Planner
 from crawl_platform.frontier.records import UrlRecord, decode, url_key
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import DATE, SCHEMA_VERSION, TABLES, TIME

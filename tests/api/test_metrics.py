@@ -27,7 +27,13 @@ def busy(lake: Lake, fleet: MadeUpFleet) -> tuple[MadeUpFleet, ManualClock]:
     clock = ManualClock()
     now = clock.now()
     counted = {"fetches": 10, "pages": 8, "errors": 2, "bytes": 5_000, "in_flight": 3, "known_urls": 70}
-    counted |= {"hosts": 4, "spooled_bytes": 900, "outcome.ok": 8, "outcome.not_found": 2, "turned_away.seen": 5}
+    counted |= {
+        "hosts": 4,
+        "spooled_bytes": 900,
+        "outcome.ok": 8,
+        "outcome.not_found": 2,
+        "turned_away.seen": 5,
+    }
     fleet.beats = [
         Heartbeat(f"cell-{n}", "i", 1, now - n, 0.0, {name: float(v) for name, v in counted.items()})
         for n in range(2)

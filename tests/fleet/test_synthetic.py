@@ -189,7 +189,12 @@ def test_pages_made_to_hurt_are_outcomes_and_not_crashes(crawl: Crawl) -> None:
     rows = {r["url"].rpartition("/")[2]: r for r in crawl.fetches if "/hazard/" in r["url"]}
 
     assert rows, "no hazard was met"
-    assert {r["outcome"] for r in rows.values()} <= {"ok", "headers_too_large", "bad_encoding", "first_byte_timeout"}
+    assert {r["outcome"] for r in rows.values()} <= {
+        "ok",
+        "headers_too_large",
+        "bad_encoding",
+        "first_byte_timeout",
+    }
     for name, outcome in expected.items():
         assert name not in rows or rows[name]["outcome"] == outcome
     cap = crawl.fleet.settings.fetch.body_cap

@@ -13,10 +13,10 @@ def url(path: str, host: str = A) -> str:
 
 def move(rig: FrontierRig, target: str, lane: int, due_in: float = 0.0) -> None:
     def step(planner: object) -> None:
-        record = planner._load(A, target)  # type: ignore[attr-defined]
-        planner._unqueue(A, target, record)  # type: ignore[attr-defined]
-        planner._enqueue(A, target, record, lane, int((rig.clock.now() + due_in) * 1000))  # type: ignore[attr-defined]
-        planner._store(A, target, record)  # type: ignore[attr-defined]
+        record = planner._over.load(A, target)  # type: ignore[attr-defined]
+        planner._over.unqueue(A, target, record)  # type: ignore[attr-defined]
+        planner._over.enqueue(A, target, record, lane, int((rig.clock.now() + due_in) * 1000))  # type: ignore[attr-defined]
+        planner._over.store(A, target, record)  # type: ignore[attr-defined]
 
     rig.apply(step)
 

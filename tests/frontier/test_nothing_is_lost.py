@@ -253,9 +253,9 @@ class Claiming(Frontier):
         lease = super()._pick(state, now, boot)
         if isinstance(lease, Lease):
             planner = Planner(self, now)
-            record = planner._load(lease.host, lease.url)
+            record = planner._over.load(lease.host, lease.url)
             assert record is not None
-            planner._unqueue(lease.host, lease.url, record)
+            planner._over.unqueue(lease.host, lease.url, record)
             self.kv.write(planner.finish().batch)
         return lease
 

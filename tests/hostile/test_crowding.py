@@ -1,7 +1,7 @@
 """Links that one host makes up about another: they may cost it a few wasted requests, but not its pages."""
 
 from crawl_platform.frontier.lease import Found
-from crawl_platform.frontier.plan import Plan
+from crawl_platform.frontier.overlay import Plan
 from crawl_platform.frontier.ports import MAX_FROM_ABROAD
 from crawl_platform.settings import Frontier
 from crawl_platform.testing.builders import FrontierRig

@@ -1,0 +1,165 @@
+"""What one plan sees of hosts and URLs: the store, with what the plan has changed so far laid over it.
+
+Nothing here decides anything: records are read, put, taken out of their queue and put into another, and the
+counts of their host go along.
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from crawl_platform.admission.hosts import SEED
+from crawl_platform.frontier.frontier import Frontier
+from crawl_platform.frontier.kv import Batch
+from crawl_platform.frontier.lease import Found, Lease
+from crawl_platform.frontier.records import (
+    DISCOVERY,
+    DROPPED,
+    FETCHED,
+    GONE,
+    NO_LANE,
+    QUEUED,
+    HostRecord,
+    UrlRecord,
+    decode,
+    encode,
+    host_key,
+    queue_key,
+    url_key,
+    waiting,
+)
+
+AGE_OF_FULL_VALUE = 3_600.0
+"""Seconds in a discovery queue that weigh as much as a value of 1: nothing valuable waits behind
+junk for less than that, and nothing starves."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """`batch` is for the store; the rest tells the frontier and the cell what it means."""
+
+    batch: Batch = field(default_factory=Batch)
+    hosts: dict[str, HostRecord] = field(default_factory=dict)
+    released: list[Lease] = field(default_factory=list)
+    added: list[bytes] = field(default_factory=list)
+    foreign: dict[int, list[Found]] = field(default_factory=dict)
+    """Discoveries that belong to shards of other cells."""
+    turned_away: dict[str, int] = field(default_factory=dict)
+    """Links that did not enter, by reason."""
+    first_traps: list[tuple[str, str, str]] = field(default_factory=list)
+    """(host, trap filter, URL) for filters that turned a link to the host away for the first time."""
+    admitted: set[str] = field(default_factory=set)
+    """Hosts that enter the seed with this plan."""
+    new_urls: int = 0
+    first_fetches: int = 0
+    new_dead: int = 0
+    """URLs that were given up, dropped or gone before their first success, less those brought back."""
+
+    @property
+    def operations(self) -> int:
+        return len(self.batch)
+
+
+class Overlay:
+    """The changes of one plan so far. `records` are those it has looked at, by key of the store."""
+
+    def __init__(self, frontier: Frontier, now: float) -> None:
+        self._frontier = frontier
+        self._now = now
+        self.records: dict[bytes, UrlRecord] = {}
+        self.plan = Plan()
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._frontier.kv.get(key)
+
+    def shard(self, host: str) -> int:
+        return self._frontier.book.shard(host)
+
+    def state(self, host: str) -> str:
+        return SEED if host in self.plan.admitted else self._frontier.book.state(host)
+
+    def host(self, host: str) -> HostRecord:
+        record = self.plan.hosts.get(host)
+        if record is None:
+            state = self._frontier.hosts.get(host)
+            record = (
+                msgspec.structs.replace(state.record) if state is not None else HostRecord(since=self._now)
+            )
+            self.plan.hosts[host] = record
+        return record
+
+    def load(self, host: str, url: str) -> UrlRecord | None:
+        key = url_key(self._frontier.book.shard(host), host, url)
+        if key not in self.records:
+            data = self._frontier.kv.get(key)
+            if data is None:
+                return None
+            self.records[key] = decode(data, UrlRecord)
+        return self.records[key]
+
+    def store(self, host: str, url: str, record: UrlRecord) -> None:
+        key = url_key(self._frontier.book.shard(host), host, url)
+        self.records[key] = record
+        self.plan.batch.put(key, encode(record))
+
+    def unqueue(self, host: str, url: str, record: UrlRecord) -> None:
+        if record.lane == NO_LANE:
+            return
+        shard = self._frontier.book.shard(host)
+        self.plan.batch.delete(queue_key(shard, host, record.lane, record.rank, url))
+        self.host(host).queued -= 1
+        record.lane = NO_LANE
+
+    def requeue(self, host: str, url: str, record: UrlRecord, lane: int, rank: int) -> None:
+        self.unqueue(host, url, record)
+        self.enqueue(host, url, record, lane, rank)
+
+    def enqueue(self, host: str, url: str, record: UrlRecord, lane: int, rank: int) -> None:
+        shard = self._frontier.book.shard(host)
+        record.lane, record.rank = lane, max(rank, 0)
+        self.plan.batch.put(queue_key(shard, host, lane, record.rank, url), encode(waiting(record)))
+        self.host(host).queued += 1
+
+    def count_dead(self, host: str, change: int) -> None:
+        if change:
+            self.host(host).dead += change
+            self.plan.new_dead += change
+
+    def revive(self, host: str, record: UrlRecord) -> None:
+        """A URL that was gone or dropped is wanted after all."""
+        self.count_dead(host, -int(is_dead(record)))
+        if record.state in (GONE, DROPPED):
+            record.state = FETCHED if record.last_success_at else QUEUED
+
+    def fetch_anew(self, host: str, url: str, record: UrlRecord) -> None:
+        """It is not what it was taken for: its content counts as unknown, and it waits as if just found."""
+        self.unqueue(host, url, record)
+        self.revive(host, record)
+        forget_content(record)
+        self.enqueue(host, url, record, DISCOVERY, self.discovery_rank(record.value))
+        self.store(host, url, record)
+
+    def discovery_rank(self, value: float) -> int:
+        """Value first, but age counts: both in milliseconds, so the order never has to be rebuilt."""
+        return int((self._now - AGE_OF_FULL_VALUE * value) * 1000)
+
+    def finish(self) -> Plan:
+        """The plan, with the records of the hosts it touched in its batch."""
+        book = self._frontier.book
+        for host, record in self.plan.hosts.items():
+            state = self._frontier.hosts.get(host)
+            if state is not None:
+                record.threshold = state.threshold
+                self._frontier.windows.stamp(state, record)
+            self.plan.batch.put(host_key(book.shard(host), host), encode(record))
+        return self.plan
+
+
+def is_dead(record: UrlRecord) -> bool:
+    return record.state in (GONE, DROPPED) and record.last_success_at == 0.0
+
+
+def forget_content(record: UrlRecord) -> None:
+    """The rows of the last content are lost: the next fetch must bring them all, not "unchanged"."""
+    record.body_hash = record.links_hash = 0
+    record.etag = record.last_modified = record.fingerprint = record.link_set = ""
