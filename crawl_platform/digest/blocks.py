@@ -6,27 +6,57 @@ with the same of its neighbours, decide whether it is content: the paper's publi
 its say-so.
 """
 
+from itertools import compress
+
+import numpy as np
+from numpy.typing import NDArray
+
 from crawl_platform.digest.regions import MAIN, Region
 
 
-class Block:
-    """`text`, which is not empty and has its white space collapsed, has `words` of which `linked` are in links.
+class Blocks:
+    """The blocks of a page that have text, in columns.
 
-    `linked` is given as the most that there may be; `density` is the linked share.
+    `texts` have their white space collapsed; of a text's `words` `linked` are in links; `regions` and `headings`
+    say where it stands and whether it is a heading.
     """
 
-    __slots__ = ("density", "heading", "linked", "region", "text", "words")
+    __slots__ = ("headings", "linked", "regions", "texts", "words")
 
-    def __init__(self, region: Region, heading: bool, text: str, linked: int) -> None:
-        self.region = region
-        self.heading = heading
-        self.text = text
-        words = text.count(" ") + 1
-        if len(text) > _LONGEST_AVERAGE * words:
-            words = words_of(text)
-        self.words = words
-        self.linked = linked if linked < words else words
-        self.density = self.linked / words
+    def __init__(
+        self,
+        marks: list[tuple[Region, bool]],
+        texts: list[str],
+        words: NDArray[np.intp],
+        linked: list[int],
+    ) -> None:
+        """All arguments by number of block, those without text included.
+
+        `marks`: region and whether it is a heading. `words`: of texts whose script writes spaces. `linked`: the
+        most words in links; more than a block has belong to those after it, because a link that holds blocks
+        begins in the one before them.
+        """
+        size = min(len(marks), len(texts))
+        words = words[:size]
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))[:size]
+        for i in np.flatnonzero(lengths > _LONGEST_AVERAGE * words).tolist():
+            words[i] = words_of(texts[i])
+        # What is carried on is a queue: it grows by what is linked, shrinks by what a block takes, never below 0.
+        more = np.array(linked[:size], np.int64)
+        sums = np.cumsum(more - words)
+        carried = sums - np.minimum(np.minimum.accumulate(sums), 0)
+        taken = more - carried
+        taken[1:] += carried[:-1]
+        has_text = words > 0
+        kept = has_text.tolist()
+        self.texts = list(compress(texts, kept))
+        self.words = words[has_text]
+        self.linked = taken[has_text]
+        self.regions = [region for region, _ in compress(marks, kept)]
+        self.headings = [heading for _, heading in compress(marks, kept)]
+
+    def __len__(self) -> int:
+        return len(self.texts)
 
 
 # Words of more characters than that on average are no words: the script writes no spaces.
@@ -39,29 +69,34 @@ def words_of(text: str) -> int:
     return words if len(text) <= _LONGEST_AVERAGE * words or text.isascii() else len(text) // 2
 
 
-# What stands for the neighbours of the first and the last block.
-_EDGE = (0, 0.0)
-
-
 # With fewer words than that in the regions that may be content, the page's regions are not to be believed.
 _LEAST_WORDS = 50
 
 
-def main_text(blocks: list[Block]) -> str:
+def main_text(blocks: Blocks) -> str:
     """Main text of a page, one line per block; '' if it has none."""
-    candidates = [block for block in blocks if block.region.content]
-    if sum([block.words for block in candidates]) < _LEAST_WORDS:
-        candidates = blocks
-    marked = [block for block in candidates if block.region is MAIN]
-    if 2 * sum([b.words for b in marked]) > sum([b.words for b in candidates if b.density < 0.5]):
+    shapes = list(zip(blocks.words.tolist(), (blocks.linked / blocks.words).tolist(), strict=True))
+    candidates = [i for i, region in enumerate(blocks.regions) if region.content]
+    if sum([shapes[i][0] for i in candidates]) < _LEAST_WORDS:
+        candidates = list(range(len(shapes)))
+    marked = [i for i in candidates if blocks.regions[i] is MAIN]
+    unlinked = [shapes[i][0] for i in candidates if shapes[i][1] < 0.5]
+    if 2 * sum([shapes[i][0] for i in marked]) > sum(unlinked):
         candidates = marked
-    chosen = _fill(candidates, _classify(candidates))
-    return "\n".join([block.text for block in chosen])
+    chosen = _fill(
+        _classify([shapes[i] for i in candidates]),
+        [shapes[i][1] for i in candidates],
+        [blocks.headings[i] for i in candidates],
+    )
+    return "\n".join([blocks.texts[candidates[i]] for i in chosen])
 
 
-def _classify(blocks: list[Block]) -> list[bool]:
-    """The decision tree of the paper, figure 3 (number of words and link density)."""
-    shapes = [(block.words, block.density) for block in blocks]
+# What stands for the neighbours of the first and the last block.
+_EDGE = (0, 0.0)
+
+
+def _classify(shapes: list[tuple[int, float]]) -> list[bool]:
+    """The decision tree of the paper, figure 3, on words and link density."""
     padded = [_EDGE, *shapes, _EDGE]
     return [
         density <= 1 / 3
@@ -76,14 +111,14 @@ def _classify(blocks: list[Block]) -> list[bool]:
     ]
 
 
-def _fill(blocks: list[Block], content: list[bool]) -> list[Block]:
-    """Content blocks, and what lies directly between two of them (a heading, a short list item)."""
+def _fill(content: list[bool], densities: list[float], headings: list[bool]) -> list[int]:
+    """Numbers of content blocks, and of what lies directly between two of them (a heading, a short list item)."""
     chosen = []
-    for i, block in enumerate(blocks):
-        if content[i]:
-            chosen.append(block)
-        elif block.density <= 0.5 and any(content[i + 1 : i + 3]):
+    for i, is_content in enumerate(content):
+        if is_content:
+            chosen.append(i)
+        elif densities[i] <= 0.5 and any(content[i + 1 : i + 3]):
             between = content[i - 1] or content[i - 2] if i > 1 else i == 1 and content[0]
-            if between or (block.heading and content[i + 1]):
-                chosen.append(block)
+            if between or (headings[i] and content[i + 1]):
+                chosen.append(i)
     return chosen

@@ -61,9 +61,15 @@ def _code(name: str) -> int:
 
 _IS_FLAT = np.zeros(1 << 15, np.bool_)
 _IS_FLAT[[_code(name) for name in _FLAT.split()]] = True
-# By the first two letters, because most tags are none of them.
+# By the low five bits of the first two octets, because most tags are none of them.
 _MAY_FORMAT = np.zeros(1 << 10, np.bool_)
-_MAY_FORMAT[[_code(name) >> 5 for name in _FORMATTING.split()]] = True
+_MAY_FORMAT[
+    [
+        (ord(name[0]) & 31) << 5 | ord(second) & 31
+        for name in _FORMATTING.split()
+        for second in (name[1:2] or "\t\n\f\r />")
+    ]
+] = True
 _PACKED = np.sort(
     np.array(
         [int.from_bytes(name.encode().ljust(8, b"\0"), "little") for name in _FORMATTING.split()], np.uint64
@@ -105,29 +111,40 @@ def _too_much_formatting(
     octets: _Octets, at: _Tags, first: _Tags, closes: NDArray[np.bool_], size: int
 ) -> int:
     """Where the body has to be cut for the formatting that it leaves open; `size` if nowhere."""
-    two = _LETTER[octets[first]] << 5 | _LETTER[octets[first + 1]]
+    two = (octets[first] & 31).astype(np.uint16) << 5 | octets[first + 1] & 31
     formats = np.flatnonzero(_MAY_FORMAT[two])
-    bound = _reopened(size)
+    ends = closes[formats]
+    bound, starts = _reopened(size), len(at) - int(np.count_nonzero(closes))
     # What is reopened was closed with a block, and each block has a start tag.
-    opens = len(formats) - int(np.count_nonzero(closes[formats]))
-    if opens * (len(at) - int(np.count_nonzero(closes))) <= bound:
+    if (len(formats) - int(np.count_nonzero(ends))) * starts <= bound:
         return size
     numbers = _formatting(octets, first[formats])
-    known = numbers < len(_PACKED)
-    formats = formats[known]
+    known = np.flatnonzero(numbers < len(_PACKED))
+    formats, numbers, ends = formats[known], numbers[known], ends[known]
+    # Most are closed by the next formatting tag: no more than one of them is open at any time.
+    at_once = ends[1:] & ~ends[:-1] & (numbers[1:] == numbers[:-1])
+    lasting = len(ends) - int(np.count_nonzero(ends)) - int(np.count_nonzero(at_once))
+    if (lasting + 1) * starts <= bound:
+        return size
     unclosed = np.zeros(len(at), np.int64)
-    unclosed[formats] = _opened(numbers[known], closes[formats])
+    unclosed[formats] = _opened(numbers, ends)
     over = int(np.searchsorted(np.cumsum(np.cumsum(unclosed)), bound))
     return int(at[over]) if over < len(at) else size
 
 
-def _formatting(octets: _Octets, first: _Tags) -> NDArray[np.uint16]:
+_ONES = np.uint64(0x0101_0101_0101_0101)
+_HIGHS = np.uint64(0x8080_8080_8080_8080)
+_ONE = np.uint64(1)
+
+
+def _formatting(octets: _Octets, first: _Tags) -> NDArray[np.intp]:
     """Number of the formatting element whose name begins at `first`; the last number for any other name."""
-    names = _FOLDED[octets[first[:, None] + np.arange(8)]]
-    names[np.logical_or.accumulate(names == 0, axis=1)] = 0
-    packed = np.ascontiguousarray(names).view(np.uint64)[:, 0]
-    found = np.minimum(np.searchsorted(_PACKED, packed), len(_PACKED) - 1)
-    return np.where(_PACKED[found] == packed, found, len(_PACKED)).astype(np.uint16)
+    names = _FOLDED[octets[first[:, None] + np.arange(8)]].view(np.uint64)[:, 0]
+    # What follows the first zero octet is no part of the name; its high bit is the lowest of these.
+    zeros = (names - _ONES) & ~names & _HIGHS
+    names &= (zeros & (~zeros + _ONE)) - _ONE
+    found = np.minimum(np.searchsorted(_PACKED, names), len(_PACKED) - 1)
+    return np.where(_PACKED[found] == names, found, len(_PACKED))
 
 
 def _opened(codes: NDArray[np.integer[Any]], closes: NDArray[np.bool_]) -> NDArray[np.int64]:

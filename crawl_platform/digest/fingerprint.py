@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from crawl_platform.digest.blocks import Block
+from crawl_platform.digest.blocks import Blocks
 
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
@@ -83,22 +83,29 @@ _EDGE = 8
 _LEAST = 40
 
 
-def visible(blocks: list[Block]) -> str:
+def visible(blocks: Blocks) -> str:
     """The text that counts, white space collapsed, in lower case."""
+    counting = [text for text, region in zip(blocks.texts, blocks.regions, strict=True) if region.counts]
+    if sum(map(len, counting)) + len(counting) <= _LEAST:
+        counting = blocks.texts
+    joined = " ".join(counting)
+    if joined.isascii():
+        return joined.lower()
     # Block by block, because most are ASCII, whose case is changed ten times as fast.
-    counting = " ".join([block.text.lower() for block in blocks if block.region.counts])
-    return counting if len(counting) >= _LEAST else " ".join([block.text.lower() for block in blocks])
+    return " ".join([text.lower() for text in counting])
 
 
 def mask(text: str) -> str:
     """`text`, which must be in lower case, without what varies from fetch to fetch."""
     points = _points(text)
-    shorter = _without_nonces(text, points)
+    numbers = _numbers(points)
+    shorter = _without_nonces(text, points, *numbers)
     if shorter is not text:
         text, points = shorter, _points(shorter)
+        numbers = _numbers(points)
     kept: list[str] = []
     at = 0
-    for start, follows in _suspects(points):
+    for start, follows in _suspects(points, *numbers):
         if start < at or not (follows or _word_before(text, start) in _LEADS):
             continue
         number = _number(text, start)
@@ -115,6 +122,7 @@ def mask(text: str) -> str:
 
 
 _Points = NDArray[np.uint8]
+_Places = NDArray[np.intp]
 _MARGIN = b" " * 4
 # More numbers than that are left as they are: a page of nothing else would take a second.
 _CHARACTERS_PER_SUSPECT = 24
@@ -131,12 +139,12 @@ def _points(text: str) -> _Points:
     return np.minimum(wide, _OTHER).astype(np.uint8)
 
 
-def _numbers(points: _Points) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _numbers(points: _Points) -> tuple[_Places, _Places]:
     """Where runs of digits begin and end: finding them all takes a tenth of what a search for each does."""
-    digits = np.flatnonzero((points >= 48) & (points <= 57))
-    starts = digits[np.diff(digits, prepend=-2) != 1]
-    ends = digits[np.diff(digits, append=len(points) + 1) != 1] + 1
-    return starts, ends
+    digits = np.flatnonzero(points - np.uint8(48) < 10)
+    apart = np.ones(len(digits) + 1, np.bool_)
+    apart[1:-1] = digits[1:] - digits[:-1] != 1
+    return digits[apart[:-1]], digits[apart[1:]] + 1
 
 
 def _table(pairs: str) -> NDArray[np.bool_]:
@@ -157,9 +165,8 @@ _AFTER = np.isin(np.arange(_OTHER + 1), list(b"-/.:,snrtkm"))
 _AGAINST = np.isin(np.arange(_OTHER + 1), [*b"v).,:", _OTHER])
 
 
-def _suspects(points: _Points) -> list[tuple[int, bool]]:
+def _suspects(points: _Points, starts: _Places, ends: _Places) -> list[tuple[int, bool]]:
     """Numbers that their neighbours allow to be noise: where they begin; whether what follows them may say so."""
-    starts, ends = _numbers(points)
     follows = _AFTER[points[ends]] | ((points[ends] == 32) & _AFTER_BLANK[points[ends + 1], points[ends + 2]])
     before = points[starts - 1]
     led = _AGAINST[before] | ((before == 32) & _BEFORE_BLANK[points[starts - 3], points[starts - 2]])
@@ -183,9 +190,8 @@ def _lead(before: str, words: frozenset[str]) -> int:
     return len(before) - before.rindex(first)
 
 
-def _without_nonces(text: str, points: _Points) -> str:
+def _without_nonces(text: str, points: _Points, numbers: _Places, ends: _Places) -> str:
     """A nonce is a long word with a digit: the words around the numbers are all that need be looked at."""
-    numbers, ends = _numbers(points)
     # A number by itself is none, unless it is very long.
     numbers = numbers[(points[numbers - 1] > 32) | (points[ends] > 32) | (ends - numbers >= _NONCE_LEAST)]
     if not len(numbers):
@@ -205,14 +211,14 @@ def _without_nonces(text: str, points: _Points) -> str:
     return "".join((*kept, text[at:])) if kept else text
 
 
-def fingerprint(title: str, blocks: list[Block]) -> str:
+def fingerprint(title: str, blocks: Blocks) -> str:
     """Hex MD5 of `title` and `blocks` without noise.
 
     A number that the page introduces as the version of what it documents ("Frob 15.18 Documentation"), in its
     title or at its edges, is masked wherever it stands alone.
     """
     text = f"{title.lower()}\n{visible(blocks)}"
-    edges = " ".join([block.text for block in (*blocks[:_EDGE], *blocks[-_EDGE:])])
+    edges = " ".join((*blocks.texts[:_EDGE], *blocks.texts[-_EDGE:]))
     own = _own_version(f"{title} {edges}".lower())
     if own:
         text = _without(own[0], text)

@@ -7,9 +7,10 @@ references resolved, once the `base` is known (it counts for what stands before 
 import re
 from collections.abc import Iterable
 
+import numpy as np
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from crawl_platform.digest.blocks import Block, words_of
+from crawl_platform.digest.blocks import Blocks, words_of
 from crawl_platform.digest.charset import query_in
 from crawl_platform.digest.model import Link
 from crawl_platform.digest.walk import SILENT, Anchor, Walk, parse
@@ -44,7 +45,6 @@ class Page:
     ) -> None:
         self.encoding = encoding
         self.title: str | None = None
-        self.blocks: list[Block] = []
         self.links: tuple[Link, ...] = ()
         self.frames: tuple[str, ...] = ()
         self.resources: tuple[str, ...] = ()
@@ -59,6 +59,8 @@ class Page:
         self.next: list[str] = []
         self.prev: list[str] = []
         self._stems: dict[str, str | None] = {}
+        self._known: dict[str, str | None] = {_ABSENT: None}
+        self._rels: dict[str, tuple[str, bool]] = {}
         self._names = {"robots", agent.lower()} - {""}
         tree = parse(markup)
         # What anchors take together may be no more than the page: they can stand in one another (in drawings).
@@ -67,10 +69,9 @@ class Page:
         walk = Walk(tree.root, most) if tree.root is not None else None
         self._document = resolve(url)
         self._base = self._find_base(walk.bases if walk else [])
-        if walk is not None:
-            self._read(walk)
+        self.blocks = self._read(walk) if walk is not None else Blocks([], [], np.empty(0, np.int64), [])
 
-    def _read(self, walk: Walk) -> None:
+    def _read(self, walk: Walk) -> Blocks:
         self.title = walk.title
         for meta in walk.metas:
             self._read_meta(meta.attributes)
@@ -80,9 +81,9 @@ class Page:
         self.nofollow = self.nofollow or bars_follow(self.robots)
         links = self._read_anchors(walk.anchors, linked)
         self.links = self._with_noscripts(links, walk.noscripts)
-        self.blocks = walk.blocks(linked)
         self.frames = self._resolved([frame.attributes.get("src") for frame in walk.frames])
         self.resources = self._resolved(_sources(walk.images))
+        return walk.blocks(linked)
 
     def _find_base(self, bases: list[LexborNode]) -> Base | None:
         """HTML, "document base URL": the first `base` with an href, itself relative to the document. If it can't be
@@ -129,34 +130,43 @@ class Page:
     def _read_anchors(self, anchors: list[Anchor], linked: list[int]) -> list[Link | None]:
         """A link for each anchor, None if it leads nowhere. `linked` receives the words of links by block."""
         links: list[Link | None] = []
-        known: dict[str, str | None] = {}
+        add, known, rels, all_barred = links.append, self._known, self._rels, self.nofollow
         for node, region, block in anchors:
             attributes = node.attributes
-            href = attributes.get("href") or (
-                "" if "href" in attributes else attributes.get("xlink:href", _ABSENT)
-            )
-            if href is None or href not in known:
-                known[href or ""] = self._resolve(href or "") if href != _ABSENT else None
-            url = known[href or ""]
+            href = attributes.get("href") or _other_href(attributes)
+            url = known.get(href, _ABSENT)
+            if url is _ABSENT:
+                url = known[href] = self._resolve(href)
             if url is None:
-                links.append(None)
+                add(None)
                 continue
             anchor = self._text(node)
-            if anchor:
-                if region is not SILENT:
-                    linked[block] += words_of(anchor)
-            else:
+            if not anchor:
                 anchor = " ".join((attributes.get("alt") or _alternative(node)).split())
-            rel, barred = attributes.get("rel") or "", self.nofollow
+            elif region is not SILENT:
+                linked[block] += words_of(anchor)
+            rel = attributes.get("rel")
             if rel:
-                tokens = dict.fromkeys(rel.lower().split())
-                rel, barred = " ".join(tokens), self.nofollow or not _NOFOLLOW.isdisjoint(tokens)
-            links.append(Link(url, rel, region.position, anchor[:MAX_ANCHOR], barred))
+                found = rels.get(rel) or self._rel(rel)
+                add(Link(url, found[0], region.position, anchor[:MAX_ANCHOR], all_barred or found[1]))
+            else:
+                add(Link(url, "", region.position, anchor[:MAX_ANCHOR], all_barred))
         return links
 
+    def _rel(self, rel: str) -> tuple[str, bool]:
+        """The tokens of a `rel`, each once; whether they bar from following."""
+        tokens = dict.fromkeys(rel.lower().split())
+        self._rels[rel] = found = " ".join(tokens), not _NOFOLLOW.isdisjoint(tokens)
+        return found
+
     def _text(self, node: LexborNode) -> str:
-        text = node.text_lexbor() if self._anchor_budget > 0 else ""
+        if self._anchor_budget <= 0:
+            return ""
+        text = node.text_lexbor()
         self._anchor_budget -= len(text)
+        # Most anchors are one word.
+        if text.isalnum():
+            return text
         return " ".join((text.replace("\0", " ") if "\0" in text else text).split())
 
     def _with_noscripts(self, links: list[Link | None], noscripts: list[Anchor]) -> tuple[Link, ...]:
@@ -215,6 +225,11 @@ _BASELESS = frozenset({"http", "https", "data", "javascript"})
 _TRIMMED = frozenset(map(chr, range(33)))
 _plain_fragment = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]{0,2000}").fullmatch
 _FACTS = frozenset({"canonical", "next", "prev", "previous", "alternate"})
+
+
+def _other_href(attributes: dict[str, str | None]) -> str:
+    """The reference of a link that has no href, or an empty one."""
+    return "" if "href" in attributes else attributes.get("xlink:href", _ABSENT) or ""
 
 
 def _alternative(node: LexborNode) -> str:

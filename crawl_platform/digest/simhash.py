@@ -43,12 +43,14 @@ def simhash(text: str) -> int:
 def _words(text: str) -> _Hashes:
     """Hash of each word."""
     octets = np.frombuffer(b" " + text.encode("utf-8", "replace") + b" ", np.uint8)
-    edges = np.flatnonzero(np.diff((octets > 32).view(np.int8)))[: 2 * MAX_WORDS]
+    inside = octets > 32
+    edges = np.flatnonzero(inside[1:] != inside[:-1])[: 2 * MAX_WORDS]
     starts, ends = edges[::2], edges[1::2]
     if not len(edges):
         return np.empty(0, np.uint64)
     inner = octets[1 : int(ends[-1]) + 1]
-    sums = np.concatenate(([np.uint64(0)], np.cumsum(inner * _POWERS[: len(inner)], dtype=np.uint64)))
+    sums = np.zeros(len(inner) + 1, np.uint64)
+    np.cumsum(inner * _POWERS[: len(inner)], out=sums[1:])
     return _mixed((sums[ends] - sums[starts]) * _INVERSES[starts])
 
 

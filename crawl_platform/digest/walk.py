@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
-from crawl_platform.digest.blocks import Block
+from crawl_platform.digest.blocks import Blocks
 from crawl_platform.digest.regions import BY_TAG, FOOTER, HEADER, MAIN, NOISE, OTHER, Region, region_of
 
 SILENT = Region("other", False, False)
@@ -58,19 +58,11 @@ class Walk:
         self._marks: list[tuple[Region, bool]] = [(OTHER, False)]
         self._stack = [_Open(root, 0, OTHER)]
         self._walk(root.css(_PICKED)[:most])
-        self._pieces = _collapsed(root.text())
+        self._pieces, self._words = _collapsed(root.text())
 
-    def blocks(self, linked: list[int]) -> list[Block]:
-        """The blocks that have text. `linked`: words in links by number of block; more than a block has belong
-        to those after it, because a link that holds blocks begins in the one before them."""
-        blocks, carried = [], 0
-        for (region, heading), text, more in zip(self._marks, self._pieces, linked, strict=False):
-            carried += more
-            if text:
-                block = Block(region, heading, text, carried)
-                carried -= block.linked
-                blocks.append(block)
-        return blocks
+    def blocks(self, linked: list[int]) -> Blocks:
+        """The blocks that have text. `linked`: the most words in links, by number of block."""
+        return Blocks(self._marks, self._pieces, self._words, linked)
 
     @property
     def size(self) -> int:
@@ -251,24 +243,62 @@ def _end(node: LexborNode, top: _Open) -> int:
         node = parent
 
 
-# White space beyond ASCII, as `str.split` knows it: three octets of UTF-8, or two and a wildcard.
-_WIDE = np.array([0xC2_85_00, 0xC2_A0_00, 0xE1_9A_80, *range(0xE2_80_80, 0xE2_80_8B), 0xE2_80_A8, 0xE2_80_A9,
-                  0xE2_80_AF, 0xE2_81_9F, 0xE3_80_80])  # fmt: skip
+# White space beyond ASCII, as `str.split` knows it, by its first two octets in UTF-8: 1 is white space by these two,
+# a higher number is the row of `_THIRD` that says whether the third octet makes it one.
+_SECOND = np.zeros(1 << 16, np.uint8)
+_SECOND[[0xC285, 0xC2A0]] = 1
+_SECOND[[0xE19A, 0xE280, 0xE281, 0xE380]] = (2, 3, 4, 5)
+_THIRD = np.zeros((6, 256), np.bool_)
+_THIRD[2, 0x80] = _THIRD[4, 0x9F] = _THIRD[5, 0x80] = True
+_THIRD[3, [*range(0x80, 0x8B), 0xA8, 0xA9, 0xAF]] = True
+
+_Octets = NDArray[np.uint8]
 
 
-def _collapsed(text: str) -> list[str]:
-    """`text`, cut at the marks, white space collapsed in each piece."""
-    octets = np.frombuffer(b"".join((b" ", text.encode("utf-8", "replace"), b"  ")), np.uint8)
-    if not text.isascii() and _has_wide_blanks(octets):
-        return [" ".join(piece.split()) for piece in text.split("\0")]
-    # Control characters count as white space, all but the mark: 0 - 1 is 255.
-    blanks = octets - np.uint8(1) < 32
-    kept = np.maximum(octets, blanks.view(np.uint8) << 5)[1:][~(blanks[1:] & blanks[:-1])]
-    return [piece.strip(" ") for piece in kept.tobytes().decode().split("\0")]
+def _collapsed(text: str) -> tuple[list[str], NDArray[np.intp]]:
+    """`text`, cut at the marks, white space collapsed in each piece; and the number of words of each piece."""
+    octets = np.frombuffer(b"".join((b"\0", text.encode("utf-8", "replace"), b"\0\0")), np.uint8)
+    if not text.isascii():
+        octets = _with_plain_blanks(octets)
+    # Control characters count as white space, all but the mark: 0 - 1 is 255. None is kept after another or a mark.
+    dropped = (octets[1:-1] - np.uint8(1) < 32) & (octets[:-2] < 33)
+    kept = octets[1:-1][~dropped] if dropped.any() else octets[1:-1].copy()
+    kept[np.flatnonzero(kept - np.uint8(1) < 31)] = 32
+    ends = np.flatnonzero(kept == 0)
+    # A piece begins with no blank now, but may end in one.
+    before = _counted(kept == 32, ends)
+    words = before + (kept[ends - 1] != 32)
+    words[1:] -= before[:-1]
+    words[np.flatnonzero(kept[ends - 1] == 0)] = 0
+    words[0] *= ends[0] > 0
+    pieces = kept.tobytes().decode().split("\0")
+    pieces.pop()
+    return [piece.rstrip(" ") for piece in pieces], words
 
 
-def _has_wide_blanks(octets: NDArray[np.uint8]) -> bool:
-    leads = np.flatnonzero((octets >= 0xC2) & (octets <= 0xE3))
-    first, second, third = (octets[leads + i].astype(np.int64) for i in range(3))
-    third[first < 0xE0] = 0
-    return bool(np.isin(first << 16 | second << 8 | third, _WIDE).any())
+def _counted(flags: NDArray[np.bool_], places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """How many of `flags` are set before each of `places`: 64 are counted at a time."""
+    lanes = np.zeros(len(flags) // 64 + 1, np.uint64)
+    packed = np.packbits(flags, bitorder="little")
+    lanes.view(np.uint8)[: len(packed)] = packed
+    ones = np.bitwise_count(lanes).astype(np.intp)
+    lane = places >> 6
+    rest = lanes[lane] & ((np.uint64(1) << (places & 63).astype(np.uint64)) - np.uint64(1))
+    counted: NDArray[np.intp] = (np.cumsum(ones) - ones)[lane] + np.bitwise_count(rest)
+    return counted
+
+
+def _with_plain_blanks(octets: _Octets) -> _Octets:
+    """UTF-8 `octets` with ASCII spaces for each octet of other white space. The last two must be ASCII."""
+    leads = np.flatnonzero(octets - np.uint8(0xC2) <= 0xE3 - 0xC2)
+    kinds = _SECOND[octets[leads].astype(np.uint16) << 8 | octets[leads + 1]]
+    some = np.flatnonzero(kinds)
+    leads, kinds = leads[some], kinds[some]
+    wide = leads[_THIRD[kinds, octets[leads + 2]]]
+    narrow = leads[kinds == 1]
+    if not len(wide) + len(narrow):
+        return octets
+    plain = octets.copy()
+    for at in (narrow, narrow + 1, wide, wide + 1, wide + 2):
+        plain[at] = 32
+    return plain

@@ -103,7 +103,7 @@ def test_without_masks_a_date_is_a_change(monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_masks_and_regions_public_noise_is_change(monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module("crawl_platform.digest.fingerprint")
     monkeypatch.setattr(module, "mask", lambda text: text)
-    monkeypatch.setattr(module, "visible", lambda blocks: " ".join(block.text for block in blocks))
+    monkeypatch.setattr(module, "visible", lambda blocks: " ".join(blocks.texts))
 
     assert _verdicts(every=10)["unchanged", "changed"] > 50
 
