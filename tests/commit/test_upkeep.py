@@ -175,7 +175,9 @@ def run_child(home: Path, fault: str = "", task: Task = ALL) -> tuple[int, Answe
     return code, msgspec.json.decode(answer.read_bytes(), type=Answer) if answer.exists() else None
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", [POINTS[0], *(pytest.param(point, marks=pytest.mark.long) for point in POINTS[1:])]
+)
 def test_killed_at_any_point_the_lake_can_be_read_and_the_next_run_goes_on(home: Path, point: str) -> None:
     lake = Lake(home / "lake")
     queries = [f"SELECT * FROM {name} ORDER BY ALL" for name in ("fetches", "links", "pages")]

@@ -187,6 +187,7 @@ def test_one_daemon_and_one_storage_job(services: dict[str, Any]) -> None:
     assert needs[ONE_SHOT] == {"condition": "service_completed_successfully"}
 
 
+@pytest.mark.long
 def test_a_supervisor_uses_the_nats_and_the_login_that_it_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def crawl_to_the_end(fleet: Fleet, world: World) -> None:
     assert_drained(fleet)
 
 
+@pytest.mark.long
 def test_a_fleet_lives_through_whatever_is_published_to_it(tmp_path: Path, world: World) -> None:
     with Fleet(tmp_path / "home", world.web).start() as fleet:
         shard = shard_of(HOST, fleet.settings.fleet.shards)
@@ -124,6 +125,7 @@ def stray(world: World) -> Admit:
     return Admit(STRAY, (DiscoveredUrl(world.url(STRAY)),), "", "", True)
 
 
+@pytest.mark.long
 def test_a_supervisor_that_can_not_write_keeps_its_fleet(tmp_path: Path, world: World) -> None:
     with Fleet(tmp_path / "home", world.web).start() as fleet:
         in_the_way = fleet.home / "run" / "status.tmp"

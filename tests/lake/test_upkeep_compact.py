@@ -179,6 +179,7 @@ def test_files_from_before_a_column_was_added_get_it_without_values(
 # one call does a bounded amount of work
 
 
+@pytest.mark.long
 def test_what_does_not_fit_into_a_portion_is_left_for_the_next(aging: AgingLake) -> None:
     for _ in range(3):
         aging.busy_day()

@@ -312,6 +312,7 @@ def grown(long_log: tuple[Path, float], tmp_path: Path) -> AgingLake:
     return AgingLake(Lake(shutil.copytree(root, tmp_path / "grown")), ManualClock(now), grown=True)
 
 
+@pytest.mark.long
 def test_the_log_is_cut_off_before_history(grown: AgingLake) -> None:
     report = grown.upkeep(history_days=3.0)
 

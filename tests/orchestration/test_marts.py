@@ -434,6 +434,7 @@ def test_what_no_commit_speaks_of_is_not_read_and_the_same_versions_give_the_sam
     assert {mart: scene.rows(mart) for mart in MARTS} == before
 
 
+@pytest.mark.long
 def test_marts_of_an_empty_lake_are_empty(scene):
     scene.build()
 
