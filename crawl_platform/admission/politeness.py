@@ -48,7 +48,7 @@ class Gates:
         self.paces = AddressPaces(settings)
         self._hosts: dict[str, Gate] = {}
         self._addresses: dict[str, Gate] = {}
-        self._sweep_at = SWEPT
+        self._sweep_at = self._sweep_hosts_at = SWEPT
 
     def _host(self, host: str) -> Gate:
         gate = self._hosts.get(host)
@@ -75,6 +75,13 @@ class Gates:
             if gate.busy or gate.waiting or gate.ready_at > now
         }
         self._sweep_at = max(SWEPT, 2 * len(self._addresses))
+
+    def _sweep_hosts(self, now: float) -> None:
+        """Likewise for hosts. A clock that is made anew runs from the take-over, which is never too early."""
+        if len(self._hosts) < self._sweep_hosts_at:
+            return
+        self._hosts = {host: gate for host, gate in self._hosts.items() if gate.busy or gate.ready_at > now}
+        self._sweep_hosts_at = max(SWEPT, 2 * len(self._hosts))
 
     def host_ready_at(self, host: str) -> float:
         """Boottime from which `host` may be fetched; infinite while a request is in flight."""
@@ -110,6 +117,7 @@ class Gates:
 
     def take_host(self, host: str, now: float) -> None:
         """Reserve the host for one request. Raises `ImpoliteError` if it is not free."""
+        self._sweep_hosts(now)
         gate = self._host(host)
         if gate.busy or now < gate.ready_at:
             raise ImpoliteError(f"{host} is not free")

@@ -42,7 +42,15 @@ BUCKETS = ("directives", "shards", "cells", "leases", "addresses", "spending")
 REQUEST_TIMEOUT = 5.0
 ASK_AGAIN = 0.2
 """Seconds until a question that nobody serves yet is asked again."""
+_HEADERS = 64
+"""Bytes of a message's headers beside its id, at most."""
+_TOO_LARGE = 10054
+"""JetStream's error code for a message above the stream's own limit."""
 Respond = Callable[[bytes], Awaitable[None]]
+
+
+class MessageTooLargeError(ExchangeError):
+    """NATS will never take this message: trying again is no use."""
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -163,11 +171,18 @@ class Exchange:
     # streams
 
     async def publish(self, subject: str, data: bytes, message_id: str = "") -> int:
-        """Publish and wait for the ack; returns the stream's sequence."""
+        """Publish and wait for the ack; returns the stream's sequence. Raises `MessageTooLargeError`, too."""
         headers = {"Nats-Msg-Id": message_id} if message_id else None
+        # The server counts headers as well, and hangs up on a message that is too large by no more than these.
+        size = len(data) + (len(message_id) + _HEADERS if message_id else 0)
+        if size > self._nc.max_payload:
+            raise MessageTooLargeError(f"{size} bytes to {subject}: NATS takes {self._nc.max_payload}")
         try:
             ack = await self._js.publish(subject, data, timeout=REQUEST_TIMEOUT, headers=headers)
-        except (NatsError, APIError, OSError, TimeoutError) as error:
+        except APIError as error:
+            refused = MessageTooLargeError if error.err_code == _TOO_LARGE else ExchangeError
+            raise refused(f"publishing {size} bytes to {subject} failed: {error}") from error
+        except (NatsError, OSError, TimeoutError) as error:
             raise ExchangeError(f"publishing to {subject} failed: {error or type(error).__name__}") from error
         return int(ack.seq)
 

@@ -4,6 +4,7 @@ Every message is idempotent: discoveries by the seen set, requests by their id (
 because the last one wins.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import msgspec
@@ -35,6 +36,26 @@ class Discover(msgspec.Struct, frozen=True, tag="discover"):
     """Links to seed hosts of this shard, found by another cell or known from the lake."""
 
     urls: tuple[DiscoveredUrl, ...]
+
+
+MESSAGE_URLS, MESSAGE_BYTES = 500, 500_000
+"""Discoveries per message: NATS takes 1 MB unless told otherwise, and refuses what is larger."""
+
+
+def discoveries(urls: Iterable[DiscoveredUrl]) -> Iterator[bytes]:
+    """Encoded `Discover` messages that together name `urls`, in order: of at most `MESSAGE_URLS` and about
+    `MESSAGE_BYTES`, unless a single URL is longer."""
+    part: list[DiscoveredUrl] = []
+    size = 0
+    for url in urls:
+        length = len(encode(url)) + 1
+        if part and (len(part) == MESSAGE_URLS or size + length > MESSAGE_BYTES):
+            yield encode(Discover(tuple(part)))
+            part, size = [], 0
+        part.append(url)
+        size += length
+    if part:
+        yield encode(Discover(tuple(part)))
 
 
 class Admit(msgspec.Struct, frozen=True, tag="admit"):

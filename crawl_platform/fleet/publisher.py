@@ -12,9 +12,9 @@ from pathlib import Path
 
 from crawl_platform.commit.faults import FORGOTTEN, PUBLISHED, Faults
 from crawl_platform.commit.manifest import SERIES, Manifest, application, encode_manifest
-from crawl_platform.commit.outbox import Outbox
+from crawl_platform.commit.outbox import Outbox, OutboxMessage
 from crawl_platform.errors import ExchangeError
-from crawl_platform.fleet.exchange import Exchange
+from crawl_platform.fleet.exchange import Exchange, MessageTooLargeError
 from crawl_platform.lake.delta import DeltaWriter
 from crawl_platform.lake.tables import TABLES
 
@@ -37,6 +37,8 @@ class Publisher:
         self._outbox = outbox
         self._exchange = exchange
         self._faults = faults
+        self.dropped = 0
+        """Messages that NATS will never take, since the start."""
         self._published: set[tuple[str, int]] = set()
         self._wake = asyncio.Event()
         self._check = asyncio.Event()
@@ -87,13 +89,20 @@ class Publisher:
         sent: list[int] = []
         try:
             for sequence, message in list(self._outbox.messages()):
-                await self._exchange.publish(
-                    message.subject, message.data, f"{self._outbox.incarnation}-{sequence}"
-                )
+                await self._send(sequence, message)
                 sent.append(sequence)
         finally:
             if sent:
                 self._outbox.sent(sent)
+
+    async def _send(self, sequence: int, message: OutboxMessage) -> None:
+        try:
+            await self._exchange.publish(
+                message.subject, message.data, f"{self._outbox.incarnation}-{sequence}"
+            )
+        except MessageTooLargeError as error:  # all messages behind it would wait for ever
+            self.dropped += 1
+            log.error("message %d is dropped: %s", sequence, error)
 
     async def forget_forever(self, idle: float) -> None:
         """Compare with the lake at each bell, and every `idle` seconds without one."""

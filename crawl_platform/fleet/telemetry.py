@@ -101,6 +101,7 @@ class Telemetry:
             "known_urls": frontier.known,
             "hosts": len(frontier.hosts),
             "rate": frontier.emit_rate,
+            "impolite": self.counts["impolite"],
             **self._slowed,
             **{name: count for name, count in self.counts.items() if name.startswith(OUTCOME)},
             **{TURNED_AWAY + reason: count for reason, count in frontier.turned_away.items()},

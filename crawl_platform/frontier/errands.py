@@ -45,8 +45,8 @@ class Errands:
     """From other cells, not looked at yet."""
     lost: list[Hop] = field(default_factory=list)
     """Chains that waited in vain, not accounted for yet."""
-    fresh: set[str] = field(default_factory=set)
-    """Hosts at which something has begun to wait since the last claim."""
+    fresh: dict[str, None] = field(default_factory=dict)
+    """Hosts at which something has begun to wait since the last claim; a set in order."""
     _waiting: dict[str, dict[str, dict[str, Hop]]] = field(default_factory=dict)
     """Host → URL → origin → hop."""
     _swept_at: float = 0.0
@@ -60,7 +60,7 @@ class Errands:
         if full and hop.url not in urls:
             return False
         self._waiting.setdefault(host, {}).setdefault(hop.url, {})[hop.origin] = hop
-        self.fresh.add(host)
+        self.fresh[host] = None
         return True
 
     def _sweep(self, now: float) -> None:

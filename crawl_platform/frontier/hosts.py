@@ -193,6 +193,11 @@ class Agenda:
     def drop(self, host: str) -> None:
         self._at.pop(host, None)
 
+    def forget(self, host: str) -> None:
+        """It is served no more: nothing of it is kept."""
+        self.drop(host)
+        self._served.pop(host, None)
+
     def __contains__(self, host: str) -> bool:
         return host in self._at
 

@@ -37,13 +37,17 @@ class MovedRobots:
 
     def recall_guests(self, gates: Gates, now: float, boot: float) -> None:
         """Hold the guests that are still backed off; the records of the others have served."""
+        for shard in sorted(self._shards):
+            for key, value in self._kv.scan(*shard_range(b"g", shard)):
+                gates.hold_host(key[3:].decode(), boot + decode(value, HostRecord).not_before - now)
+        self.forget_guests(now)
+
+    def forget_guests(self, now: float) -> None:
+        """Drop the back-offs of guests that have run out: their records have served."""
         over = Batch()
         for shard in sorted(self._shards):
             for key, value in self._kv.scan(*shard_range(b"g", shard)):
-                wait = decode(value, HostRecord).not_before - now
-                if wait > 0:
-                    gates.hold_host(key[3:].decode(), boot + wait)
-                else:
+                if decode(value, HostRecord).not_before <= now:
                     over.delete(key)
         self._kv.write(over)
 
@@ -94,7 +98,10 @@ class MovedRobots:
     def newly_wanted(self, hosts: dict[str, HostState], now: float) -> Iterator[str]:
         """Hosts at which something has begun to wait; those that are not among `hosts` become guests."""
         while self.errands.fresh:
-            host = self.errands.fresh.pop()
+            host = next(iter(self.errands.fresh))
+            del self.errands.fresh[host]
+            if not self.errands.waits(host):
+                continue
             if host not in hosts and host not in self.guests:
                 record = HostRecord(since=now)
                 self.guests[host] = HostState(host, self._book.shard(host), record, guest=True)
@@ -104,12 +111,14 @@ class MovedRobots:
         """What waits longest at the host; None if nobody waits any more."""
         hops = self.errands.take(state.host, now)
         if not hops:
-            self.leave(state.host)
             return None
         first = hops[0]
         return RobotsLease(first.origin, state.host, state.shard, first.url, first.hops, hops)
 
-    def leave(self, host: str) -> None:
-        """A guest at which nothing waits is forgotten."""
-        if not self.errands.waits(host):
-            self.guests.pop(host, None)
+    def leave(self, host: str) -> bool:
+        """A guest at which nothing waits and nothing is in flight is forgotten; whether one was."""
+        guest = self.guests.get(host)
+        if guest is None or guest.in_flight or self.errands.waits(host):
+            return False
+        del self.guests[host]
+        return True

@@ -337,3 +337,22 @@ def test_a_clock_that_was_dropped_is_as_free_as_it_was(monkeypatch: pytest.Monke
     assert set(gates._addresses) == {"busy", "awaited"}
     assert gates.take_address("done", 200.0)
     assert not gates.take_address("busy", 200.0)
+
+
+def test_the_clocks_of_hosts_that_come_once_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(politeness, "SWEPT", 100)
+    gates = open_gates()
+    gates.take_host("busy.test", 100.0)
+    gates.hold_host("held.test", 1e9)
+    most = 0
+    for n in range(2_000):
+        now = 100.0 + n
+        gates.take_host(f"host-{n}.test", now)
+        gates.end(f"host-{n}.test", None, now, 0.0)
+        most = max(most, len(gates._hosts))
+
+    assert most <= 102
+    assert gates.host_ready_at("busy.test") == math.inf
+    assert gates.host_ready_at("held.test") == 1e9
+    assert gates.host_ready_at("host-1999.test") == 2_099 + DELAY
+    assert gates.host_ready_at("host-0.test") <= 2_099, "a clock that was dropped is as free as it was"

@@ -8,7 +8,7 @@ import pytest
 
 from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet import natsserver
-from crawl_platform.fleet.exchange import Endpoint, Exchange, Respond
+from crawl_platform.fleet.exchange import Endpoint, Exchange, MessageTooLargeError, Respond
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +121,17 @@ async def test_waiting_manifests_are_those_that_nobody_has_acked(exchange: Excha
             await asyncio.sleep(0.05)
 
     assert await exchange.waiting_manifests() == [b"0", b"2", b"3"]
+
+
+async def test_what_is_too_large_for_the_server_is_told_apart_and_costs_no_connection(
+    exchange: Exchange,
+) -> None:
+    most = exchange._nc.max_payload
+    for size in (most + 1, most - 10):  # with its headers the second is too large as well
+        with pytest.raises(MessageTooLargeError):
+            await exchange.publish("inbox.5", b"x" * size, "incarnation-1")
+
+    await exchange.publish("inbox.5", b"x" * (most - 200), "incarnation-2")
+
+    reader = await exchange.inbox_reader([5], 0)
+    assert [len(message.data) for message in await reader.fetch()] == [most - 200]
