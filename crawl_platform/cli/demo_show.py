@@ -26,6 +26,8 @@ from crawl_platform.simulation.verdict import forbidden, overlaps, short_gaps
 LOOK_EVERY = 0.5
 PROGRESS_EVERY = 15.0
 ANALYSE_EVERY = 5.0
+REST = 4.0
+"""Time without looking after each look, in times what that look took: who watches must not starve what is watched."""
 FASTLANE_PROMISE = 5.0
 
 
@@ -66,19 +68,27 @@ class Show:
         click.echo(f"[{self.elapsed:4.0f} s] {text}")
 
     def run(self, seconds: float | None, interrupts: Interrupts) -> None:
-        next_progress, next_analysis = PROGRESS_EVERY, ANALYSE_EVERY
+        next_progress, next_analysis, next_look = PROGRESS_EVERY, ANALYSE_EVERY, 0.0
         while seconds is None or self.elapsed < seconds:
             interrupts.sleep(LOOK_EVERY)
-            for name, look in self._milestones.items():
-                if name not in self.seen or name == "fastlane":
-                    self._look(name, look)
-            if self.elapsed >= next_analysis:
+            self._look("fastlane", self._fastlane)
+            began = self.elapsed
+            if began >= next_look:
+                self._look_at_all()
+                next_look = self.elapsed + REST * (self.elapsed - began)
+            began = self.elapsed
+            if began >= next_analysis:
                 for told in self.analysis.look():
                     self.say(told)
-                next_analysis = self.elapsed + ANALYSE_EVERY
+                next_analysis = self.elapsed + max(ANALYSE_EVERY, REST * (self.elapsed - began))
             if self.elapsed >= next_progress:
                 next_progress += PROGRESS_EVERY
                 self.say(self._progress())
+
+    def _look_at_all(self) -> None:
+        for name, look in self._milestones.items():
+            if name not in self.seen:
+                self._look(name, look)
 
     def _look(self, name: str, look: Callable[[], str | None]) -> None:
         try:
