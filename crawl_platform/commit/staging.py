@@ -26,6 +26,13 @@ class RowBuffer:
         self.bytes += weight
         self.count += 1
 
+    def add_all(self, table: str, rows: list[Row], weight: int) -> None:
+        """Many rows in one go; `weight` is that of all of them."""
+        if rows:
+            self._rows.setdefault(table, []).extend(rows)
+            self.bytes += weight
+            self.count += len(rows)
+
     def take(self) -> dict[str, list[Row]]:
         """All rows; the buffer is empty afterwards."""
         rows, self._rows = self._rows, {}

@@ -4,6 +4,7 @@ No redirects, cookies, automatic inflating or second tries: a request is written
 caller's `on_write` has the last word in the same loop step as the write.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from crawl_platform.fetch.safety import AddressGuard
 from crawl_platform.settings import Fetch, proxy_endpoint
 
 CHUNK = 65_536
+INFLATED_HERE = 1_000_000
+"""Most bytes of a body that are inflated in a step of the loop: some milliseconds. More takes a thread."""
 NO_BODY = REDIRECTS | {204, 304}
 FIRST = frozenset({"location", "content-length", "retry-after", "etag", "date"})
 LAST = frozenset({"content-type", "last-modified", "content-range"})
@@ -154,7 +157,10 @@ class HttpClient:
             if response.outcome is Outcome.REDIRECT:
                 self._lead(response, str(url))
             if response.outcome is Outcome.OK or reply.status not in NO_BODY:
-                self._inflate(response, cap, complete)
+                if cap > INFLATED_HERE and response.header("content-encoding"):
+                    await asyncio.to_thread(self._inflate, response, cap, complete)
+                else:
+                    self._inflate(response, cap, complete)
 
     def _lead(self, response: Response, url: str) -> None:
         try:

@@ -53,6 +53,8 @@ HEARTBEAT = 2.0
 FENCE_MARGIN = 2.0
 FORGET_IDLE = 10.0
 DISK_EVERY = 3.0
+LANDING = 5.0
+"""Seconds that requests in flight get at a stop."""
 STARVING_IDLE = 0.5
 """A cell that has nothing to claim for this long (seconds) closes its epoch early."""
 
@@ -78,10 +80,13 @@ class Cell:
         self._outbox = outbox
         rules = HostRules(settings)
         gates = Gates(settings.politeness, clock.boottime(), rules)
-        robots = RobotsCache(settings.identity.agent, settings.politeness, rules=rules)
+        pool = pool_of(settings)
+        robots = RobotsCache(
+            settings.identity.agent, settings.politeness, rules=rules, agents=(one.agent for one in pool)
+        )
         book = HostBook(n_shards)
-        wishes = Wishes(robots, rules, settings.identity.agent)
-        identities = Identities(pool_of(settings), settings.identity_health, _identity_news)
+        wishes = Wishes(robots, rules)
+        identities = Identities(pool, settings.identity_health, _identity_news)
         self.frontier = Frontier(
             kv,
             shards=shards,
@@ -177,6 +182,7 @@ class Cell:
                 self._publisher.publish_forever(),
                 self._publisher.forget_forever(FORGET_IDLE),
                 self._read_inbox(),
+                self._worker.read_forever(),
                 self._directives.obey_forever(self._wake.set),
                 self._addresses.hand_over_forever(),
                 self._beat(),
@@ -222,11 +228,15 @@ class Cell:
             self._failure.set_exception(error)
 
     async def _drain(self) -> None:
-        """A clean stop within seconds: requests in flight get 5 s to land, then everything is committed."""
+        """A clean stop within seconds: requests in flight get 5 s to land and to be read, then all is committed."""
         self._stopping = True
         self._wake.set()
+        until = self._clock.boottime() + LANDING
         if self._workers:
-            await asyncio.wait(set(self._workers), timeout=5.0)
+            await asyncio.wait(set(self._workers), timeout=LANDING)
+        read = asyncio.create_task(self._worker.all_read())
+        await asyncio.wait({read}, timeout=max(until - self._clock.boottime(), 0.0))
+        read.cancel()
         for series in (self._bulk, self._fast):
             await series.close()
         self._publisher.wake()
@@ -286,13 +296,17 @@ class Cell:
         state = self.frontier.state(lease.host)
         if state is not None and state.unproven:
             self._unproven.add(task)
-        self._telemetry.in_flight = len(self._workers)
+        self._count_in_flight()
         task.add_done_callback(self._landed)
+
+    def _count_in_flight(self) -> None:
+        """What is read is in flight still: the crawl has not come to rest."""
+        self._telemetry.in_flight = max(len(self._workers), self._worker.unread)
 
     def _landed(self, task: asyncio.Task[None]) -> None:
         self._workers.discard(task)
         self._unproven.discard(task)
-        self._telemetry.in_flight = len(self._workers)
+        self._count_in_flight()
         self._wake.set()
         self._task_ended(task)
 
@@ -333,7 +347,7 @@ class Cell:
             log.debug("%s committed, %d files", manifest.label, len(manifest.files))
 
     def _starving(self) -> bool:
-        if self._workers:
+        if self._workers or self._worker.unread:
             return False
         ready = self.frontier.agenda.next_at()
         return ready is None or ready > self._clock.boottime() + STARVING_IDLE
@@ -371,13 +385,18 @@ class Cell:
 
     async def _beat(self) -> None:
         while True:
+            self._count_in_flight()
             beat = Heartbeat(
                 self.name,
                 self._outbox.incarnation,
                 os.getpid(),
                 self._clock.now(),
                 self._clock.boottime(),
-                self._telemetry.summary(self.frontier) | {"spooled_bytes": self._outbox.spooled_bytes()},
+                self._telemetry.summary(self.frontier)
+                | {
+                    "spooled_bytes": self._outbox.spooled_bytes(),
+                    "dropped_messages": self._publisher.dropped,
+                },
             )
             sent_at = self._clock.boottime()
             try:
@@ -399,6 +418,7 @@ class Cell:
                 await self._snapshot()
                 next_snapshot = self._clock.boottime() + settings.snapshot_seconds
                 self._inbox.forget_requests(self._clock.now())
+                self.frontier.moved.forget_guests(self._clock.now())
 
     async def _snapshot(self) -> None:
         """The state of every shard as `frontier` rows, with the next bulk epoch."""

@@ -15,7 +15,7 @@ from crawl_platform.commit.manifest import FAST, Manifest
 from crawl_platform.commit.outbox import Outbox
 from crawl_platform.commit.staging import Row, RowBuffer, stage
 from crawl_platform.fleet.inbox import Arrival, Inbox
-from crawl_platform.fleet.messages import Discover, DiscoveredUrl, RobotsHop, RobotsReply, encode
+from crawl_platform.fleet.messages import DiscoveredUrl, RobotsHop, RobotsReply, discoveries, encode
 from crawl_platform.fleet.rows import host_row
 from crawl_platform.frontier.absorb import absorb
 from crawl_platform.frontier.frontier import Frontier
@@ -28,8 +28,11 @@ from crawl_platform.settings import Commit
 from crawl_platform.web.url import host_of
 
 log = logging.getLogger(__name__)
-MESSAGE_URLS = 500
-"""Discoveries per exchanged message: well under NATS' payload limit."""
+FOUND_AT_ONCE = 500
+"""URLs of long lists planned in one step of the loop: some 40 ms."""
+LETTER_BYTES = 4_000_000
+"""Letters that leave with one epoch, encoded. Each reply about a robots.txt carries the whole file, and thousands of
+hosts may have asked for the same one."""
 
 
 @dataclass(slots=True)
@@ -133,7 +136,27 @@ class Series:
                 return None
             self.blocked = ""
             self._faults.reached(STAGED)
+            while len(epoch.found) > FOUND_AT_ONCE:
+                self._let_in(epoch)
+                await asyncio.sleep(0)
             return self._commit(epoch, number, files)
+
+    def _let_in(self, epoch: Epoch) -> None:
+        """Commit some of what long lists name: no rows have to come with it, and the result that ends the list
+        comes last."""
+        now, boot = self._clock.now(), self._clock.boottime()
+        planner = Planner(self._frontier, now)
+        self._discover(planner, epoch.found[:FOUND_AT_ONCE])
+        del epoch.found[:FOUND_AT_ONCE]
+        plan = planner.finish()
+        self._post_foreign(plan)
+        self._frontier.kv.write(plan.batch, sync=True)
+        absorb(self._frontier, plan, now, boot)
+        self._tell_traps(plan, now)
+
+    def _discover(self, planner: Planner, listed: list[Found]) -> None:
+        for found in listed:
+            planner.discover(found, abroad=host_of(found.url) != host_of(found.sitemap))
 
     def _rows(self, epoch: Epoch, number: int) -> dict[str, list[Row]]:
         for message_rows in self._inbox.rows(epoch.arrivals):
@@ -164,8 +187,7 @@ class Series:
     def _commit(self, epoch: Epoch, number: int, files: tuple[StagedFile, ...]) -> Manifest | None:
         now, boot = self._clock.now(), self._clock.boottime()
         planner = Planner(self._frontier, now, self.name, number if files else 0)
-        for found in epoch.found:
-            planner.discover(found, abroad=host_of(found.url) != host_of(found.sitemap))
+        self._discover(planner, epoch.found)
         for page in epoch.pages:
             planner.page(page)
         for lease in epoch.denied:
@@ -175,8 +197,7 @@ class Series:
         self._inbox.apply(planner, epoch.arrivals)
         plan = planner.finish()
         self._post_foreign(plan)
-        for shard, letter in epoch.letters:
-            self._outbox.add_message(plan.batch, f"inbox.{shard}", encode(letter))
+        self._post_letters(plan, epoch)
         manifest = self._manifest(plan, epoch, number, files, now) if files else None
         if manifest is not None:
             self._outbox.add(plan.batch, manifest, self._outbox.fetches)
@@ -218,9 +239,21 @@ class Series:
 
     def _post_foreign(self, plan: Plan) -> None:
         for shard, found in plan.foreign.items():
-            for start in range(0, len(found), MESSAGE_URLS):
-                urls = tuple(
-                    DiscoveredUrl(f.url, f.depth, f.value, f.kind, f.sitemap, f.lastmod, f.vouched, f.level)
-                    for f in found[start : start + MESSAGE_URLS]
-                )
-                self._outbox.add_message(plan.batch, f"inbox.{shard}", encode(Discover(urls)))
+            urls = (
+                DiscoveredUrl(f.url, f.depth, f.value, f.kind, f.sitemap, f.lastmod, f.vouched, f.level)
+                for f in found
+            )
+            for message in discoveries(urls):
+                self._outbox.add_message(plan.batch, f"inbox.{shard}", message)
+
+    def _post_letters(self, plan: Plan, epoch: Epoch) -> None:
+        """Those that would make the batch too large go with the next epoch."""
+        size = 0
+        for number, (shard, letter) in enumerate(epoch.letters):
+            data = encode(letter)
+            size += len(data)
+            if number and size > LETTER_BYTES:
+                self.open.letters[:0] = epoch.letters[number:]
+                self.touch()
+                return
+            self._outbox.add_message(plan.batch, f"inbox.{shard}", data)

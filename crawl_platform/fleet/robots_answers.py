@@ -1,5 +1,11 @@
 """What an answer to a robots.txt request means for its origin and its host: redirects followed, also across hosts
-and cells, and what is found at their end settled for the origin where they began."""
+and cells, and what is found at their end settled for the origin where they began.
+
+Bodies are third parties', and a host's first request is for them: what an answer breaks here counts as no answer, for
+that origin alone.
+"""
+
+import logging
 
 from crawl_platform.admission.robots import GIVEN_UP
 from crawl_platform.fetch.client import Response
@@ -14,6 +20,7 @@ from crawl_platform.frontier.robots_life import after_answer
 from crawl_platform.web.robots import status_rule, whole_lines
 from crawl_platform.web.url import host_of
 
+log = logging.getLogger(__name__)
 NO_REPLY, BARRED = "no_reply", "barred"
 """Ends of a chain that no request has: the other host did not answer in time; it must not be asked."""
 
@@ -26,20 +33,20 @@ class RobotsAnswers:
         """A request has ended: for its origin, or as an errand for all that wait for it."""
         p = self._p
         target = redirect_target(lease.url, response)
-        row = fetch_row(p.fetch_id(), "robots", lease, response, p.origin, redirect_to=target)
-        p.bulk.open.rows.add("fetches", row)
-        p.bulk.touch()
-        body = response.body if response.outcome is Outcome.OK else b""
+        outcome, body = str(response.outcome), response.body if response.outcome is Outcome.OK else b""
         body = whole_lines(body) if response.truncated else body
         waiting = lease.errand or (Hop(lease.origin, lease.url, lease.hops, 0.0),)
         for hop in waiting:
-            reply = HopReply(
-                hop.origin, hop.url, hop.hops, str(response.outcome), response.status, target or "", body
-            )
+            reply = HopReply(hop.origin, hop.url, hop.hops, outcome, response.status, target or "", body)
             if p.frontier.book.shard(host_of(hop.origin)) not in p.frontier.shards:
                 self._send(host_of(hop.origin), RobotsReply.of(reply))
             elif hop.hops == 0 or p.frontier.moved.errands.end(reply):
-                self._advance(reply)
+                error = self._taken_in(reply)
+                if error is not None:
+                    response.outcome, response.detail = Outcome.INTERNAL_ERROR, repr(error)[:300]
+        row = fetch_row(p.fetch_id(), "robots", lease, response, p.origin, redirect_to=target)
+        p.bulk.open.rows.add("fetches", row)
+        p.bulk.touch()
 
     def catch_up(self) -> None:
         """Replies that came from other cells, and chains that wait no longer."""
@@ -47,10 +54,22 @@ class RobotsAnswers:
         while errands.replies:
             reply = errands.replies.pop()
             if errands.end(reply):
-                self._advance(reply)
+                self._taken_in(reply)
         while errands.lost:
             hop = errands.lost.pop()
             self._settle(HopReply(hop.origin, hop.url, hop.hops, NO_REPLY), "disallow_all")
+
+    def _taken_in(self, reply: HopReply) -> Exception | None:
+        """`_advance`; what it raises is returned, and the origin counts as unreachable until its next try."""
+        try:
+            self._advance(reply)
+        except Exception as error:
+            log.exception("what %s says about robots of %s can't be used", reply.url, reply.origin)
+            self._p.frontier.moved.errands.chains.pop(reply.origin, None)
+            nothing = HopReply(reply.origin, reply.url, reply.hops, str(Outcome.INTERNAL_ERROR))
+            self._settle(nothing, "disallow_all")
+            return error
+        return None
 
     def _advance(self, reply: HopReply) -> None:
         """One hop of a chain of ours is over: the next one, or its end."""
@@ -82,9 +101,10 @@ class RobotsAnswers:
         known = after_answer(before, rule, body, now, settings, limited=limited)
         delay = p.frontier.robots.store(reply.origin, known.rule, known.body, known.expires_at)
         lease = RobotsLease(reply.origin, home, p.frontier.book.shard(home), reply.url, reply.hops)
+        rules = p.frontier.robots.rules_of(reply.origin)
         result = RobotsResult(
             lease, now, known.rule, known.body, known.expires_at,
-            known.fetched_at, known.unreachable_since, known.failures,
+            known.fetched_at, known.unreachable_since, known.failures, tuple(rules.sitemaps) if rules else (),
         )  # fmt: skip
         p.bulk.open.robots.append((result, delay))
         p.bulk.touch()
@@ -106,7 +126,9 @@ class RobotsAnswers:
         )
         if rule in ("rules", "allow_all"):
             note_wishes(p, state, reply.origin)
-        p.gates.hold_host(home, p.clock.boottime() + crawl_delay)
+        if p.gates.host_ready_at(home) != float("inf"):
+            p.gates.hold_host(home, p.clock.boottime() + crawl_delay)
+        # Else a request is in flight, which was admitted without it; its end starts the new delay.
         p.frontier.reschedule(home, p.clock.now(), p.clock.boottime())
 
     def _send(self, host: str, letter: RobotsHop | RobotsReply) -> None:

@@ -1,11 +1,14 @@
 """What an answer to a sitemap's or feed's request means: which URLs it brings, which of its dates are news.
 
-A file of 50,000 entries is read in a thread, one at a time, and its entries enter in portions, each with whatever
-epoch is open; the result, with all rows, comes with the last one. So no step of the loop is long, and a crash on the
-way means that the file is read again. Of what was listed before and is as it was nothing is written.
+One reader per cell takes the answers in turn: the next file is not inflated before all of the last has been
+delivered, so the entries of one are in memory, whatever sites send (`sitemap_room` bounds the bodies that wait). It
+reads in a thread; the entries enter in portions, each with whatever epoch is open; the result, with all rows, comes
+with the last one. So no step of the loop is long, and a crash on the way means that the file is read again. Of what
+was listed before and is as it was nothing is written.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -20,7 +23,8 @@ from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.page_answers import PageAnswers
 from crawl_platform.fleet.parts import Parts, redirect_target
 from crawl_platform.fleet.rows import body_hash, link_row
-from crawl_platform.frontier.lease import Found, Lease, value_at
+from crawl_platform.fleet.sitemap_room import SitemapRoom
+from crawl_platform.frontier.lease import Found, Lease, PageResult, value_at
 from crawl_platform.frontier.listed import SITEMAP_WAITS, charge, sitemap_group, value_of
 from crawl_platform.frontier.listing import Listing
 from crawl_platform.frontier.records import (
@@ -41,8 +45,9 @@ from crawl_platform.web.items import Entry
 from crawl_platform.web.sitemap import Sitemap, may_list, parse
 from crawl_platform.web.url import canonicalize, host_of
 
+log = logging.getLogger(__name__)
 PORTION = 500
-"""Entries handed to an epoch at once: some 15 ms of its commit."""
+"""Entries handed to an epoch at once."""
 SAMPLED = 100
 """Later lastmods taken from one reading while the host's are not believed: enough to win trust back. Where it always
 says "now", all 50,000 would be looked up each time."""
@@ -55,21 +60,71 @@ class SitemapAnswers(PageAnswers):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self._pages = PageAnswers(parts)
-        self._reading = asyncio.Lock()
-        self._large: set[str] = set()
-        """URLs of those in flight that may be large."""
+        self._room = SitemapRoom(parts.settings.sitemaps.large_at_once)
+        self._arrived: asyncio.Queue[tuple[Lease, Response]] = asyncio.Queue()
+        """Bounded by the room."""
+
+    # room
+
+    def enter(self, lease: Lease) -> bool:
+        """Take a place for it before it is asked for; without one, it waits and False is returned. Whoever gets
+        one calls `arrived`, or `left` if there is no answer."""
+        settings = self._p.frontier.rules.of(lease.host).sitemaps
+        if self._room.enter(lease, settings):
+            return True
+        self._p.frontier.set_aside(lease)
+        if not self._room.wait(lease, settings):
+            self._p.bulk.open.pages.append(
+                PageResult(lease, self._p.clock.now(), "refused", SITEMAP_WAITS, group=lease.record.group)
+            )
+            self._p.bulk.touch(2)
+        return False
+
+    def left(self, lease: Lease) -> None:
+        """Its place is free."""
+        self._room.leave(lease.url)
 
     def cap(self, lease: Lease) -> int:
-        """Bytes of its body. It stays in force until `done`."""
-        settings = self._p.frontier.rules.of(lease.host).sitemaps
-        if len(self._large) >= self._p.settings.sitemaps.large_at_once:
-            return min(settings.small_cap, settings.body_cap)
-        self._large.add(lease.url)
-        return settings.body_cap
+        """Bytes of its body."""
+        return self._room.cap(lease.url)
 
-    def done(self, url: str) -> None:
-        """It takes no more memory."""
-        self._large.discard(url)
+    def call(self) -> None:
+        """Those that waited and have room now may be claimed again."""
+        now, boot = self._p.clock.now(), self._p.clock.boottime()
+        for lease in self._room.call(boot):
+            self._p.frontier.call_back(lease, now, boot)
+
+    # reading
+
+    @property
+    def unread(self) -> int:
+        """Answers that are asked for, wait or are being read."""
+        return len(self._room)
+
+    def arrived(self, lease: Lease, response: Response) -> None:
+        """Its answer is to be read."""
+        self._arrived.put_nowait((lease, response))
+
+    async def all_read(self) -> None:
+        """Wait until what has arrived is read."""
+        await self._arrived.join()
+
+    async def read_forever(self) -> None:
+        """The one reader."""
+        while True:
+            await self._read_next()
+
+    async def _read_next(self) -> None:
+        lease, response = await self._arrived.get()
+        try:
+            await self.read(lease, response)
+        except Exception as error:
+            log.exception("reading %s failed", lease.url)
+            response.outcome, response.detail = Outcome.INTERNAL_ERROR, repr(error)[:300]
+            self.failed(lease, response)
+        finally:
+            self.left(lease)
+            self._arrived.task_done()
 
     async def read(self, lease: Lease, response: Response) -> None:
         """Carry out what the answer means: result and rows are in an open epoch when this returns."""
@@ -80,12 +135,18 @@ class SitemapAnswers(PageAnswers):
             hashed = body_hash(response.body)
             if hashed == lease.record.body_hash:
                 self._unchanged(lease, response, hashed)
-            elif response.truncated and lease.url not in self._large:
+            elif self._cut_small(lease, response):
                 self._put_off(lease, response)
             else:
                 await self._content_listed(lease, response, hashed)
         else:
             self.take(lease, response)
+
+    def _cut_small(self, lease: Lease, response: Response) -> bool:
+        """Whether it was cut where small ones end, and might have been read to its own end."""
+        cap = self._room.cap(lease.url)
+        size = max(len(response.body), len(response.wire))
+        return response.truncated and cap <= size < self._p.frontier.rules.of(lease.host).sitemaps.body_cap
 
     def _prior(self, lease: Lease) -> Gamma:
         return self._p.frontier.revisits.sitemap_prior
@@ -142,29 +203,28 @@ class SitemapAnswers(PageAnswers):
         believed = state is not None and state.record.claims.believed
         task = _Task(lease, self._known(lease), p.fetch_id(), response.started_at, before, believed)
         most = p.frontier.rules.of(lease.host).sitemaps.entries_max
-        async with self._reading:
-            news = await asyncio.to_thread(_read, task, response.body, most)
+        news = await asyncio.to_thread(_read, task, response.body, most)
         if not news.named and kind_of(response.body, response.header("content-type") or None) == "html":
             self._page(lease, response)
             return
         series = p.fast if lease.lane in (FASTLANE, FRESHLANE) else p.bulk
-        await self._enter(series, news.found)
+        await self._hand_in(series, news.found)
+        rows = await asyncio.to_thread(_rows, task, news.new)
         changed = None
         if record.last_success_at and record.body_hash:
             changed = news.shifted or (news.moved and believed)
         result = self._result(lease, response, changed=changed, body_hash=hashed, links_hash=news.digest)
         result.listed = news.listed
-        result.link_set = task.fetch_id if news.rows else record.link_set
+        result.link_set = task.fetch_id if news.new else record.link_set
         result.posterior = self._posterior(lease, changed, result.at)
         self._keep(lease, result, response)
         series = self._deliver(
             lease, result, task.fetch_id, response, changed=changed, body_hash=f"{hashed:016x}",
             link_set=result.link_set or None, entries=news.entries, hub=news.hub or None,
         )  # fmt: skip
-        for row in news.rows:
-            series.open.rows.add("links", row, 200 + len(row["dst_url"]) + len(lease.url))
+        series.open.rows.add_all("links", rows, sum(map(len, news.new)) + len(rows) * (200 + len(lease.url)))
 
-    async def _enter(self, series: Series, found: list[Found]) -> None:
+    async def _hand_in(self, series: Series, found: list[Found]) -> None:
         for start in range(0, len(found), PORTION):
             await series.room()
             portion = found[start : start + PORTION]
@@ -187,11 +247,11 @@ class _Task:
 
 
 class _News(NamedTuple):
-    """`found`: what was not listed before or has a later lastmod; `rows`: `links` of the former. `shifted`: the set
-    of locations is another one; `moved`: some lastmod is later; `named`: the file names something at all."""
+    """`found`: what was not listed before or has a later lastmod; `new`: URLs of the former. `shifted`: the set of
+    locations is another one; `moved`: some lastmod is later; `named`: the file names something at all."""
 
     found: list[Found]
-    rows: list[Row]
+    new: list[str]
     listed: bytes
     digest: int
     entries: int
@@ -208,19 +268,22 @@ def _read(task: _Task, body: bytes, most: int) -> _News:
     found = list(_found(task, parsed)) if lease.record.kind == SITEMAP or parsed.kind in FEEDS else []
     listing = Listing.of([one.url for one in found], [one.lastmod for one in found])
     difference = listing.since(Listing.decode(task.before))
-    position = KINDS[lease.record.kind]
-    rows = [
-        link_row(task.fetch_id, lease.url, found[place].url, task.at, position, "", False, "")
-        for place in difference.new
-    ]
     moved = difference.moved if task.believed else difference.moved[:SAMPLED]
     news = [found[place] for place in sorted((*difference.new, *moved))]
     shifted = bool(difference.new or difference.gone)
     hub = parsed.hubs[0] if parsed.hubs else ""
     return _News(
-        news, rows, listing.encode(), listing.digest(), len(listing), shifted, bool(difference.moved), hub,
+        news, [found[place].url for place in difference.new], listing.encode(), listing.digest(), len(listing),
+        shifted, bool(difference.moved), hub,
         bool(parsed.entries or parsed.index),
     )  # fmt: skip
+
+
+def _rows(task: _Task, new: list[str]) -> list[Row]:
+    """`links` of what is listed for the first time. Made last: while the entries enter, they would lie in memory."""
+    lease = task.lease
+    position = KINDS[lease.record.kind]
+    return [link_row(task.fetch_id, lease.url, url, task.at, position, "", False, "") for url in new]
 
 
 def _found(task: _Task, parsed: Sitemap) -> Iterator[Found]:

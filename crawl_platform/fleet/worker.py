@@ -9,6 +9,7 @@ import logging
 from crawl_platform.admission.address_pace import clock_of
 from crawl_platform.admission.hosts import EXCLUDED, HostExcludedError
 from crawl_platform.admission.identities import PROBE_AGAIN
+from crawl_platform.admission.politeness import ImpoliteError
 from crawl_platform.admission.service import Decision, Reason
 from crawl_platform.errors import OwnershipLostError, SiteError
 from crawl_platform.fetch.client import Response
@@ -27,6 +28,8 @@ ANOTHER_CELLS = 0.3
 """Seconds until a host whose address another cell uses is looked at again."""
 AGAIN = 0.05
 """Seconds until a host whose request was turned away at the last moment is looked at again, at least."""
+IMPOLITE, IMPOLITE_AGAIN = "impolite", 5.0
+"""Name of the count of requests that the last look stopped; seconds until their host is looked at again."""
 
 
 class Worker:
@@ -40,28 +43,29 @@ class Worker:
     def catch_up(self) -> None:
         """Work that no lease brings: replies of other cells' hosts about robots.txt."""
         self._robots.catch_up()
+        self._sitemaps.call()
+
+    @property
+    def unread(self) -> int:
+        """Sitemaps and feeds that are asked for, wait to be read or are being read."""
+        return self._sitemaps.unread
+
+    async def read_forever(self) -> None:
+        """Read sitemaps and feeds that were fetched: no fetch waits for that."""
+        await self._sitemaps.read_forever()
+
+    async def all_read(self) -> None:
+        """Wait until those that were fetched are read."""
+        await self._sitemaps.all_read()
 
     async def run(self, lease: Lease | RobotsLease) -> None:
         """Carry out one lease; the host goes back to the agenda in every case."""
-        try:
-            await self._run(lease)
-        finally:
-            self._sitemaps.done(lease.url)
-
-    async def _run(self, lease: Lease | RobotsLease) -> None:
-        p = self._p
-        try:
-            response = await self._fetch(lease)
-        except OwnershipLostError:
-            self._give_back(lease)
-            raise
-        except HostExcludedError:
-            self._give_back(lease)
-            return
-        if response is None:
-            return
         if isinstance(lease, Lease) and lease.record.kind != PAGE:
-            await self._listed(lease, response)
+            await self._list(lease)
+            return
+        p = self._p
+        response = await self._answer(lease)
+        if response is None:
             return
         try:
             if isinstance(lease, RobotsLease):
@@ -76,15 +80,36 @@ class Worker:
             self._pages.failed(lease, response)
         p.frontier.landed(lease.host, p.clock.now(), p.clock.boottime())
 
-    async def _listed(self, lease: Lease, response: Response) -> None:
-        """A sitemap or feed: pages of its host have their turns while it is read."""
-        self._p.frontier.landed(lease.host, self._p.clock.now(), self._p.clock.boottime())
+    async def _list(self, lease: Lease) -> None:
+        """A sitemap or feed: asked for if there is room for it, and read while its host has other turns."""
+        p = self._p
+        if not self._sitemaps.enter(lease):
+            p.gates.release_host(lease.host)
+            p.frontier.free(lease.host)
+            p.frontier.reschedule(lease.host, p.clock.now(), p.clock.boottime())
+            return
+        response = None
         try:
-            await self._sitemaps.read(lease, response)
-        except Exception as error:
-            log.exception("reading %s failed", lease.url)
-            response.outcome, response.detail = Outcome.INTERNAL_ERROR, repr(error)[:300]
-            self._sitemaps.failed(lease, response)
+            response = await self._answer(lease)
+        finally:
+            if response is None:
+                self._sitemaps.left(lease)
+        if response is not None:
+            p.frontier.landed(lease.host, p.clock.now(), p.clock.boottime())
+            self._sitemaps.arrived(lease, response)
+
+    async def _answer(self, lease: Lease | RobotsLease) -> Response | None:
+        """The response; None if no request was sent, and the lease was given back."""
+        try:
+            return await self._fetch(lease)
+        except OwnershipLostError:
+            self._give_back(lease)
+            raise
+        except HostExcludedError:
+            self._give_back(lease)
+        except ImpoliteError:
+            self._stopped(lease)
+        return None
 
     def _cap(self, lease: Lease | RobotsLease) -> int:
         """Bytes of a body."""
@@ -110,9 +135,11 @@ class Worker:
             p.frontier.agenda.put(lease.host, p.clock.boottime() + ANOTHER_CELLS)
             return None
         robots = isinstance(lease, RobotsLease)
+        state = p.frontier.state(lease.host)
         decision = p.frontier.admission.admit(
-            lease.url, lease.host, paced, p.clock.now(), p.clock.boottime(), robots=robots
-        )
+            lease.url, lease.host, paced, p.clock.now(), p.clock.boottime(), robots=robots,
+            refused=state.record.refused if state is not None else "",
+        )  # fmt: skip
         if not decision.admitted:
             self._turned_away(lease, decision)
             return None
@@ -125,6 +152,16 @@ class Worker:
             return None
         self._pacing.ended(lease, decision, response)
         return response
+
+    def _stopped(self, lease: Lease | RobotsLease) -> None:
+        """A bug, or a clock that was moved while the request connected. Nothing was sent, so nobody suffers from it
+        but the host, which comes late."""
+        p = self._p
+        log.exception("the request for %s was stopped at the last look", lease.url)
+        p.telemetry.counts[IMPOLITE] += 1
+        self._give_back(lease)
+        again = max(p.gates.host_clock(lease.host), p.clock.boottime() + IMPOLITE_AGAIN)
+        p.frontier.agenda.put(lease.host, again)
 
     def _turned_away(self, lease: Lease | RobotsLease, decision: Decision) -> None:
         """Not now: the host comes back when what it lacks may be there."""
@@ -170,7 +207,7 @@ class Worker:
                 proxy=persona.proxy,
                 cap=self._cap(lease),
             )
-        except (OwnershipLostError, HostExcludedError):
+        except (OwnershipLostError, HostExcludedError, ImpoliteError):
             self._pacing.next_in_line(p.frontier.admission.returned(decision))
             if offer is not None:
                 await p.spending.settle(offer, None, sent=False)

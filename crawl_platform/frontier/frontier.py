@@ -14,13 +14,14 @@ from itertools import islice
 from crawl_platform.admission.hosts import SEED, HostBook
 from crawl_platform.admission.pace import Pace
 from crawl_platform.admission.politeness import Gates
+from crawl_platform.admission.preferences import BY_PAGE, dropped_by_page
 from crawl_platform.admission.robots import RobotsCache
 from crawl_platform.admission.rules import HostRules
-from crawl_platform.admission.service import Admission, Reason
+from crawl_platform.admission.service import Admission, Answer, Reason
 from crawl_platform.frontier.hosts import CAPPED, Agenda, Entry, HostState
 from crawl_platform.frontier.kv import OrderedKV, prefix_end
 from crawl_platform.frontier.lease import Lease, RobotsLease
-from crawl_platform.frontier.listed import over_budget
+from crawl_platform.frontier.listed import SITEMAP_BUDGET, over_budget
 from crawl_platform.frontier.moved_robots import MovedRobots
 from crawl_platform.frontier.parameter_order import OrderEvidence
 from crawl_platform.frontier.records import (
@@ -47,6 +48,8 @@ from crawl_platform.settings import Refresh
 from crawl_platform.web.parameters import host_form
 from crawl_platform.web.url import host_of, origin_of
 
+BELOW_SURFACE = "surface_mode"
+"""Why a page is dropped that lies too deep for what its host may have."""
 URGENT = (FASTLANE, FRESHLANE, DEADLINE)
 ADDRESS_PATIENCE = 5.0
 """Seconds after which a host in an address's line looks whether the line still moves."""
@@ -99,7 +102,7 @@ class Frontier:
         self.addresses: dict[str, str] = {}
         """Address pinned per host, as far as known: the address gate is looked at before a claim."""
         self.denied: list[Lease] = []
-        """Claimed URLs that robots forbids or that lie below a host's surface; the next plan drops them."""
+        """Claimed URLs that are not fetched after all, each with its reason; the next plan drops them."""
 
     def limits(self, host: str) -> FrontierSettings:
         """What may enter of `host`."""
@@ -173,6 +176,7 @@ class Frontier:
             answer = self.admission.turn(host, address, boot, self.moved.errands.waits(host))
             if state is None or answer.reason is Reason.NOT_SEED:
                 self.moved.errands.drop(host)
+                self._part_with(host)
                 continue
             if state.unproven and room <= 0:
                 self.parked[host] = None
@@ -188,6 +192,7 @@ class Frontier:
                 self.gates.take_host(host, boot)
                 state.in_flight = True
                 return lease
+            self._part_with(host)
         return None
 
     def _next(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
@@ -228,28 +233,41 @@ class Frontier:
                 return None
             lane, url, both = choice
             origin = origin_of(url)
-            answer = self.admission.page(origin, state.host, url, now, boot)
+            answer = self.admission.page(origin, state.host, url, now, boot, state.record.refused)
             if answer.reason is Reason.ROBOTS_FIRST:
                 robots = self.moved.next_of(state, origin, now)
                 if isinstance(robots, RobotsLease):
                     return robots
                 self.agenda.put(state.host, boot + robots)
                 return None
-            if answer.reason is Reason.ROBOTS_UNREACHABLE:
+            if answer.reason in (Reason.ROBOTS_UNREACHABLE, Reason.IDENTITY):
                 self.agenda.put(state.host, answer.retry_at)
                 return None
             record = self._record(state, url)
             state.leased.add(url)
             lease = Lease(url, state.host, state.shard, lane, record)
-            if (
-                answer.reason is not Reason.ADMITTED
-                or self.below_surface(lease)
-                or self.past_sitemaps(lease, now)
-            ):
-                self.denied.append(lease)
+            refused = self._refused(lease, answer, now)
+            if refused:
+                self.denied.append(replace(lease, refused=refused))
                 continue
             return replace(lease, share=self._charge(state, lease, both, now))
         return None
+
+    def _refused(self, lease: Lease, answer: Answer, now: float) -> str:
+        """Why a claimed URL is not fetched; empty if it is. What holds for good comes first."""
+        if self.below_surface(lease):
+            return BELOW_SURFACE
+        if answer.reason is not Reason.ADMITTED:
+            return str(answer.reason)
+        if self.past_sitemaps(lease, now):
+            return SITEMAP_BUDGET
+        return lease.record.reason if self._still_unwanted(lease) else ""
+
+    def _still_unwanted(self, lease: Lease) -> bool:
+        """Whether the page itself has refused its use, and the policy is the one under which that meant to stop."""
+        if not lease.record.reason.startswith(BY_PAGE) or lease.lane == FASTLANE:
+            return False
+        return lease.record.reason == dropped_by_page(self.rules.of(lease.host).citizenship)
 
     def _turn(self, state: HostState) -> float:
         """Seconds between two turns of the host."""
@@ -376,8 +394,8 @@ class Frontier:
 
     def landed(self, host: str, now: float, boot: float) -> None:
         """The request to `host` has ended and its gate was told: the host may be served again."""
-        self.free(host)
         self.agenda.served(host)
+        self.free(host)
         self.reschedule(host, now, boot)
 
     def free(self, host: str) -> None:
@@ -385,7 +403,14 @@ class Frontier:
         for state in (self.hosts.get(host), self.moved.guests.get(host)):
             if state is not None:
                 state.in_flight = False
-        self.moved.leave(host)
+        self._part_with(host)
+
+    def _part_with(self, host: str) -> None:
+        """A guest that has served leaves nothing but its clock: whoever redirects a robots.txt to one made-up name
+        after another must not fill memory."""
+        if self.moved.leave(host) and host not in self.hosts:
+            self.agenda.forget(host)
+            self.addresses.pop(host, None)
 
     def hand_back(self, lease: Lease | RobotsLease) -> None:
         """A claimed URL was not fetched after all (no request was sent): it is claimable again, and its turn
@@ -397,6 +422,18 @@ class Frontier:
             self._refund(state, lease)
             state.leased.discard(lease.url)
             state.queues_changed()
+
+    def set_aside(self, lease: Lease) -> None:
+        """A claimed URL has to wait, and no request was sent: it is not claimable before `call_back`, or before a
+        result of it is absorbed; its turn counts for nothing."""
+        self._refund(self.hosts[lease.host], lease)
+
+    def call_back(self, lease: Lease, now: float, boot: float) -> None:
+        """A URL that was set aside is claimable again."""
+        state = self.hosts[lease.host]
+        state.leased.discard(lease.url)
+        state.queues_changed()
+        self.reschedule(lease.host, now, boot)
 
     def open_windows(self, opened: Mapping[int, Window], now: float, boot: float) -> None:
         """Put the windows of some shards in force; what hosts used of others is forgotten."""

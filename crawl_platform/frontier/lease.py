@@ -18,6 +18,8 @@ class Lease:
     """Discovery's share at which the turn was charged to the split; None if it was not."""
     as_page: bool = False
     """It was handed out as a sitemap or feed, and what came is a page: that is what it is from now on."""
+    refused: str = ""
+    """Why it is not fetched after all, of one that was claimed and turned down at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,8 @@ class PageResult:
 @dataclass(slots=True)
 class RobotsResult:
     """An ended robots fetch, its redirects followed: what is in force at the lease's origin from now on (see
-    `RobotsRecord`). `fetched_at`: when the rules came, if that was not just now."""
+    `RobotsRecord`). `fetched_at`: when the rules came, if that was not just now. `sitemaps`: what they name, as
+    written."""
 
     lease: RobotsLease
     at: float
@@ -112,3 +115,4 @@ class RobotsResult:
     fetched_at: float = 0.0
     unreachable_since: float = 0.0
     failures: int = 0
+    sitemaps: tuple[str, ...] = ()

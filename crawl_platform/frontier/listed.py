@@ -4,8 +4,7 @@ A sitemap or feed is a known URL of its host with a kind, so that queues, polite
 Its bounds are its own: how many a host may have, how deep indexes may nest, how many bytes of them are read a day.
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from crawl_platform.clock import DAY
@@ -28,7 +27,6 @@ from crawl_platform.frontier.records import (
 from crawl_platform.scheduling.lastmod import claims_change, credible, learned
 from crawl_platform.scheduling.templates import group_id
 from crawl_platform.settings import Sitemaps
-from crawl_platform.web.robots import parse
 from crawl_platform.web.url import canonicalize, host_of, resolve
 
 SITEMAP_BUDGET, SITEMAP_WAITS = "sitemap_budget", "sitemap_waits"
@@ -37,14 +35,12 @@ MOST_NAMED = 1_000
 """Sitemaps taken from one robots.txt."""
 MOST_VOUCHED = 100
 """Hosts whose robots.txt may name one sitemap."""
-_names_sitemap = re.compile(rb"site-?map", re.IGNORECASE).search
 
 
-def named_by_robots(origin: str, body: bytes) -> list[Found]:
-    """The sitemaps that the robots.txt of `origin` names, the first ones first: its host vouches for them."""
-    if not _names_sitemap(body):
-        return []
-    urls = (resolve(line, origin + "/robots.txt") for line in parse(body).sitemaps[:MOST_NAMED])
+def named_by_robots(origin: str, lines: Sequence[str]) -> list[Found]:
+    """The sitemaps that `lines` of the robots.txt of `origin` name, the first ones first: its host vouches for
+    them."""
+    urls = (resolve(line, origin + "/robots.txt") for line in lines[:MOST_NAMED])
     found = dict.fromkeys(url for line in urls if line and (url := canonicalize(line)))
     vouched = (host_of(origin),)
     return [

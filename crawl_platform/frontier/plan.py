@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from crawl_platform.admission.hosts import EXCLUDED, HORIZON, SEED
-from crawl_platform.admission.robots import Verdict
+from crawl_platform.admission.preferences import BY_PAGE
+from crawl_platform.admission.service import Reason
 from crawl_platform.clock import DAY
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult, value_at
@@ -45,17 +46,18 @@ from crawl_platform.frontier.records import (
 )
 from crawl_platform.frontier.series import counted, trapped
 from crawl_platform.scheduling.templates import group_id, learn, template_of
-from crawl_platform.web.traps import series_of
-from crawl_platform.web.url import host_of, origin_of
+from crawl_platform.web.traps import series_of, trap_reason
+from crawl_platform.web.url import host_of
 
-BY_ROBOTS, ORIGIN_UNREACHABLE, OVER_BUDGET = "robots", "origin_unreachable", "over_budget"
-ORIGIN_GIVEN_UP = "origin_given_up"
+OVER_BUDGET = "over_budget"
 LOOKED_AT_AGAIN = {
-    BY_ROBOTS: DAY, ORIGIN_UNREACHABLE: DAY / 24, OVER_BUDGET: DAY, ORIGIN_GIVEN_UP: 7 * DAY,
-    SITEMAP_BUDGET: DAY, SITEMAP_WAITS: 60.0,
+    Reason.ROBOTS: DAY, Reason.ORIGIN_UNREACHABLE: DAY / 24, Reason.ORIGIN_GIVEN_UP: 7 * DAY,
+    Reason.POLICY: 7 * DAY, BY_PAGE: 7 * DAY, OVER_BUDGET: DAY, SITEMAP_BUDGET: DAY, SITEMAP_WAITS: 60.0,
 }  # fmt: skip
-"""Seconds after which a URL that was turned away is looked at again. By then robots.txt is read anew (RFC 9309
-2.4): a site that forbade everything by mistake is not lost for good; and the day has a new budget."""
+"""Seconds after which a URL that was turned away is looked at again, by its reason up to a colon. By then robots.txt is
+read anew (RFC 9309 2.4): a site that forbade everything by mistake, or a use that it allows now, is not lost for good;
+the day has a new budget, and the policy about uses may be another one. A look is no request: as long as nothing has
+changed, the URL waits as long again."""
 SURFACE_ROOM = 2
 """A host in surface mode may grow to this many times its page budget: a root page that shows new links at every
 visit has no end either, and what a host takes of memory and disk must have one."""
@@ -172,8 +174,9 @@ class Planner:
                 record.state = GONE
 
     def _queue_again(self, host: str, url: str, record: UrlRecord) -> None:
-        if record.state == DROPPED and record.reason in LOOKED_AT_AGAIN:
-            wait, lane = LOOKED_AT_AGAIN[record.reason], REFRESH if record.last_success_at else DISCOVERY
+        again = LOOKED_AT_AGAIN.get(record.reason.partition(":")[0])
+        if record.state == DROPPED and again is not None:
+            wait, lane = again, REFRESH if record.last_success_at else DISCOVERY
         elif record.state in (GONE, DROPPED):
             return
         elif record.fails:
@@ -198,18 +201,8 @@ class Planner:
         return group_id(host, template_of(url, self._over.host(host).shapes))
 
     def denied(self, lease: Lease) -> None:
-        """A claimed URL is not fetched: it lies too deep for good, or robots forbids it for now."""
-        reason = "surface_mode" if self._frontier.below_surface(lease) else BY_ROBOTS
-        verdict, _ = self._frontier.robots.verdict(origin_of(lease.url), lease.url, self._now)
-        if verdict is Verdict.UNREACHABLE:
-            reason = ORIGIN_UNREACHABLE
-        elif verdict is Verdict.GIVEN_UP:
-            reason = ORIGIN_GIVEN_UP
-        elif verdict is Verdict.ALLOWED and self._frontier.past_sitemaps(lease, self._now):
-            reason = SITEMAP_BUDGET
-        elif verdict is Verdict.ALLOWED:
-            reason = self._frontier.admission.refusal(lease.host, lease.url) or reason
-        self.page(PageResult(lease, self._now, "refused", reason))
+        """A claimed URL is not fetched, for the reason that its lease names: for good, or for now."""
+        self.page(PageResult(lease, self._now, "refused", lease.refused))
 
     def robots(self, result: RobotsResult, crawl_delay: float) -> None:
         """Keep a robots answer; it is in force from now on."""
@@ -224,8 +217,8 @@ class Planner:
         )
         self.plan.batch.put(robots_key(lease.shard, lease.origin), encode(record))
         self._over.host(lease.host).crawl_delay = crawl_delay
-        if result.rule == "rules" and self._frontier.rules.of(lease.host).sitemaps.sitemaps:
-            for found in named_by_robots(lease.origin, result.body):
+        if self._frontier.rules.of(lease.host).sitemaps.sitemaps:
+            for found in named_by_robots(lease.origin, result.sitemaps):
                 self.discover(found, abroad=host_of(found.url) != lease.host)
 
     # entries
@@ -261,12 +254,7 @@ class Planner:
             return state
         shard = frontier.book.shard(host)
         if shard not in frontier.shards:
-            told = found.kind == PAGE and not found.sitemap and found.url.encode() in frontier.sent
-            if told or found.url in self._foreign:
-                return "seen"
-            self._foreign.add(found.url)
-            self.plan.foreign.setdefault(shard, []).append(found)
-            return "foreign"
+            return self._pass_on(shard, host, found)
         key = url_key(shard, host, found.url)
         if key in self._over.records or key in frontier.seen:
             self._listed.again(host, found)
@@ -280,8 +268,10 @@ class Planner:
         )
         if reason is not None:
             return reason
+        # More than 1 is a place in the queue, not a worth: by that revisits are planned, also those of others.
+        worth = min(found.value, 1.0)
         entry = UrlRecord(
-            state=QUEUED, depth=found.depth, hops=found.hops, value=found.value, discovered_at=self._now
+            state=QUEUED, depth=found.depth, hops=found.hops, value=worth, discovered_at=self._now
         )
         if abroad:  # what others say about a host must not teach us anything about it
             template = template_of(found.url, record.shapes)
@@ -297,6 +287,20 @@ class Planner:
         self._over.enqueue(host, found.url, entry, DISCOVERY, self._over.discovery_rank(found.value))
         self._over.store(host, found.url, entry)
         return "new"
+
+    def _pass_on(self, shard: int, host: str, found: Found) -> str:
+        """A URL of another cell's host. Settings are the same in all cells, so what its shape keeps out there need not
+        travel: a URL can be as long as a page."""
+        frontier, rules = self._frontier, self._frontier.rules.of(host)
+        told = found.kind == PAGE and not found.sitemap and found.url.encode() in frontier.sent
+        if told or found.url in self._foreign:
+            return "seen"
+        reason = trap_reason(found.url, rules.frontier, rules.urls.traps_off)
+        if reason is not None:
+            return reason
+        self._foreign.add(found.url)
+        self.plan.foreign.setdefault(shard, []).append(found)
+        return "foreign"
 
     def _over_budget(self, host: str, record: HostRecord, found: Found, abroad: bool) -> str | None:
         settings = self._frontier.limits(host)

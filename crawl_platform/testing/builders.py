@@ -187,7 +187,9 @@ class FrontierRig:
         self.land(lease)
         expires = self.clock.now() + life
         delay = self.robots.store(lease.origin, rule, body, expires)
-        result = RobotsResult(lease, self.clock.now(), rule, body, expires)
+        rules = self.robots.rules_of(lease.origin)
+        named = tuple(rules.sitemaps) if rules else ()
+        result = RobotsResult(lease, self.clock.now(), rule, body, expires, sitemaps=named)
         self.apply(lambda planner: planner.robots(result, delay))
 
     # the truth

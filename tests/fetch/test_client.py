@@ -2,11 +2,14 @@
 
 import asyncio
 import gzip
+import threading
 from asyncio import selector_events
+from typing import Any
 
 import pytest
 
 from crawl_platform.errors import PlatformError
+from crawl_platform.fetch import client as client_module
 from crawl_platform.fetch.client import HttpClient
 from crawl_platform.fetch.connections import Connections
 from crawl_platform.fetch.outcome import Outcome
@@ -212,3 +215,22 @@ async def test_a_request_goes_to_the_pinned_address_whatever_the_name_is(client:
 
     assert response.outcome == Outcome.OK
     assert (away.outcome, away.address) == (Outcome.CONNECT_REFUSED, "127.0.0.77")
+
+
+async def test_a_body_that_may_be_large_is_inflated_beside_the_loop(
+    client: HttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[bool] = []
+    inflated = client_module._inflated
+
+    def noting(*given: Any) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return inflated(*given)
+
+    monkeypatch.setattr(client_module, "_inflated", noting)
+    packed = reply("200 OK", gzip.compress(b"x" * 5_000), "Content-Encoding: gzip")
+    async with serving(answers(packed)) as server:
+        responses = [await get(client, server.url(), cap=cap) for cap in (CAP, 50_000_000)]
+
+    assert [response.body for response in responses] == [b"x" * 5_000] * 2
+    assert threads == [True, False]

@@ -21,6 +21,7 @@ from tests.fleet.checks import (
 from tests.fleet.harness import Fleet
 from tests.fleet.sites import free_port
 
+pytestmark = pytest.mark.long  # its pages come one after another; test_sitemap_fetched is the short one
 SITE, OTHER, STRANGER, ASKED = "maps.test", "others.test", "stranger.test", "asked.test"
 PAGES = 40
 PAGE = "<!doctype html><title>{0}</title><main><p>{0} says one thing and no more.</p></main>"

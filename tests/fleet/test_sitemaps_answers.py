@@ -11,6 +11,7 @@ import pytest
 from crawl_platform.commit.staging import Row
 from crawl_platform.fetch.client import Response
 from crawl_platform.fetch.outcome import Outcome
+from crawl_platform.fleet import sitemap_answers, sitemap_room
 from crawl_platform.fleet.epochs import Epoch
 from crawl_platform.fleet.rows import Origin
 from crawl_platform.fleet.sitemap_answers import PORTION, SAMPLED, SitemapAnswers
@@ -79,9 +80,12 @@ class Bench:
         response = Response(Outcome.OK, status=200, body=body, wire=body, started_at=self.rig.clock.now())
         for name, value in facts.items():
             setattr(response, name, value)
+        if lease.url not in self.answers._room._caps:
+            assert self.answers.enter(lease)
         self.rig.land(lease)
         self.series.open = Epoch()
         asyncio.run(self.answers.read(lease, response))
+        self.answers.left(lease)
         epoch = self.series.open
         steps = [lambda planner, found=found: planner.discover(found) for found in epoch.found]
         self.rig.apply(*steps, lambda planner: planner.page(epoch.pages[0]), manifest=1)
@@ -218,6 +222,7 @@ def test_a_page_in_its_place_is_a_page_from_now_on(kind: int) -> None:
     bench.answers._pages = SimpleNamespace(take=lambda leased, _: pages.append(leased))  # type: ignore[assignment]
     bench.rig.land(lease)
     response = Response(Outcome.OK, status=200, body=HTML, headers={"content-type": "text/html"})
+    assert bench.answers.enter(lease)
 
     asyncio.run(bench.answers.read(lease, response))
     [leased] = pages
@@ -255,36 +260,155 @@ def test_pages_that_their_own_host_wants_listed_elsewhere_do_not_count_as_named_
 # memory
 
 
-def test_so_many_may_be_large_at_once_and_others_are_cut_and_put_off() -> None:
-    bench = Bench(Sitemaps(large_at_once=1, small_cap=10_000))
-    other = Lease(url("other.xml"), A, 0, 3, known(bench.rig, MAP))
-    assert bench.answers.cap(other) == Sitemaps().body_cap
-    lease = bench.lease()
-    assert bench.answers.cap(lease) == 10_000
+SMALL = 10_000
 
-    result, epoch = bench.answer(urlset(url("maps/1")), lease, truncated=True)
+
+def full(bench: Bench) -> Lease:
+    """Another one, unread, is as large as may be."""
+    other = Lease(url("other.xml"), A, 0, 3, known(bench.rig, MAP))
+    assert bench.answers.enter(other)
+    assert bench.answers.cap(other) == Sitemaps().body_cap
+    return other
+
+
+def waits(bench: Bench) -> None:
+    """What a worker does with a sitemap for which there is no room."""
+    lease = bench.lease()
+    assert not bench.answers.enter(lease)
+    bench.rig.gates.release_host(A)
+    bench.rig.frontier.free(A)
+    bench.rig.frontier.reschedule(A, *bench.rig.times())
+
+
+def cut(bench: Bench) -> tuple[PageResult, Epoch]:
+    """It is asked for beside a large one, and is larger than small."""
+    lease = bench.lease()
+    assert bench.answers.enter(lease)
+    assert bench.answers.cap(lease) == SMALL
+    body = urlset(url("maps/1")) + b" " * SMALL
+    return bench.answer(body[:SMALL], lease, truncated=True)
+
+
+def test_beside_so_many_large_ones_another_is_cut_and_put_off() -> None:
+    bench = Bench(Sitemaps(large_at_once=1, small_cap=SMALL))
+    full(bench)
+
+    result, epoch = cut(bench)
 
     assert (result.disposition, taken(epoch)) == ("refused", ([], []))
-    waits = known(bench.rig, MAP)
-    assert waits.rank / 1000 - bench.rig.clock.now() == pytest.approx(60.0, abs=1.0)
-    assert (waits.kind, waits.body_hash) == (SITEMAP, 0)
+    put_off = known(bench.rig, MAP)
+    assert put_off.rank / 1000 - bench.rig.clock.now() == pytest.approx(60.0, abs=1.0)
+    assert (put_off.kind, put_off.body_hash) == (SITEMAP, 0)
 
-    bench.answers.done(other.url)
+
+def test_one_that_was_cut_is_not_asked_for_again_before_there_is_room_and_then_in_full() -> None:
+    bench = Bench(Sitemaps(large_at_once=1, small_cap=SMALL))
+    other = full(bench)
+    cut(bench)
+    waits(bench)
+
+    for _ in range(100):
+        bench.rig.clock.advance(60.0)
+        bench.answers.call()
+        assert bench.rig.claim() is None
+
+    bench.answers.left(other)
+    bench.answers.call()
     lease = bench.lease()
+    assert bench.answers.enter(lease)
     assert bench.answers.cap(lease) == Sitemaps().body_cap
     _, epoch = bench.answer(urlset(url("maps/1")), lease)
     assert taken(epoch)[0] == [url("maps/1")]
 
 
+def test_while_large_ones_wait_none_of_unknown_size_takes_their_room() -> None:
+    bench = Bench(Sitemaps(large_at_once=1, small_cap=SMALL))
+    other = full(bench)
+    cut(bench)
+    waits(bench)
+    bench.answers.left(other)
+
+    assert bench.answers.enter(other)
+
+    assert bench.answers.cap(other) == SMALL
+
+
+def test_a_line_that_is_full_puts_off_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(Sitemaps(large_at_once=1, small_cap=SMALL))
+    full(bench)
+    cut(bench)
+    monkeypatch.setattr(sitemap_room, "MOST_WAITING", 0)
+    bench.series.open = Epoch()
+
+    waits(bench)
+    bench.rig.apply(lambda planner: planner.page(bench.series.open.pages[0]))
+
+    assert known(bench.rig, MAP).rank / 1000 - bench.rig.clock.now() == pytest.approx(60.0, abs=1.0)
+
+
+def test_one_that_its_server_ends_early_is_small_and_gives_what_came_before() -> None:
+    bench = Bench(Sitemaps(large_at_once=1, small_cap=SMALL))
+    full(bench)
+
+    _, epoch = bench.answer(urlset(url("maps/1"), url("maps/2"))[:-20], truncated=True)
+
+    assert url("maps/1") in taken(epoch)[0]
+
+
 def test_a_large_one_that_is_cut_at_the_limit_gives_what_came_before() -> None:
     bench = Bench()
-    lease = bench.lease()
-    bench.answers.cap(lease)
 
-    result, epoch = bench.answer(urlset(url("maps/1"), url("maps/2"))[:-20], lease, truncated=True)
+    result, epoch = bench.answer(urlset(url("maps/1"), url("maps/2"))[:-20], truncated=True)
 
     assert result.disposition == "success"
     assert url("maps/1") in taken(epoch)[0]
+
+
+async def test_a_file_is_not_unpacked_before_all_of_the_last_has_been_delivered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench, files = Bench(most=2 * PORTION), 8
+    delivered: list[int] = []
+    read = sitemap_answers._read
+
+    def reading(*given: Any) -> Any:
+        delivered.append(len(bench.series.open.pages))
+        return read(*given)
+
+    monkeypatch.setattr(sitemap_answers, "_read", reading)
+    record = known(bench.rig, MAP)
+    for number in range(files):
+        lease = Lease(url(f"maps/{number}.xml"), A, 0, 3, record)
+        assert bench.answers.enter(lease)
+        body = gzip.compress(urlset(*(url(f"maps/{number}/{page}") for page in range(2 * PORTION))))
+        bench.answers.arrived(lease, Response(Outcome.OK, status=200, body=body, wire=body))
+    reader = asyncio.create_task(bench.answers.read_forever())
+
+    await bench.answers.all_read()
+    reader.cancel()
+
+    assert delivered == list(range(files))
+    assert len(bench.answers._room) == 0
+
+
+async def test_what_can_not_be_read_fails_and_the_next_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    record = known(bench.rig, MAP)
+    read = sitemap_answers._read
+
+    def reading(task: Any, *given: Any) -> Any:
+        if task.lease.url.endswith("0.xml"):
+            raise ValueError("a bug")
+        return read(task, *given)
+
+    monkeypatch.setattr(sitemap_answers, "_read", reading)
+    for number in range(2):
+        lease = Lease(url(f"maps/{number}.xml"), A, 0, 3, record)
+        assert bench.answers.enter(lease)
+        bench.answers.arrived(lease, Response(Outcome.OK, status=200, body=urlset(url("maps/1"))))
+        await bench.answers._read_next()
+
+    assert [result.reason for result in bench.series.open.pages] == [Outcome.INTERNAL_ERROR, Outcome.OK]
 
 
 def test_what_was_quarantined_is_listed_again() -> None:

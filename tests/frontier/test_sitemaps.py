@@ -2,11 +2,12 @@
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from crawl_platform.clock import DAY
-from crawl_platform.frontier.lease import Found, Lease
+from crawl_platform.frontier.lease import Found, Lease, RobotsLease
 from crawl_platform.frontier.listed import named_by_robots, over_budget, sitemap_group, value_of
 from crawl_platform.frontier.posterior import posterior_after
 from crawl_platform.frontier.records import (
@@ -24,6 +25,7 @@ from crawl_platform.frontier.records import (
 from crawl_platform.scheduling.lastmod import PROBES, Trust
 from crawl_platform.settings import Refresh, Sitemaps
 from crawl_platform.testing.builders import FrontierRig
+from crawl_platform.web.robots import Robots
 from tests.frontier.scenes import A, B, known, url
 
 MAP = url("sitemap.xml")
@@ -84,11 +86,7 @@ def test_what_it_lists_knows_where_it_came_from_and_when_it_changed() -> None:
 
 
 def test_robots_txt_names_sitemaps_and_its_host_vouches_for_them() -> None:
-    body = (
-        b"User-agent: *\nDisallow:\nSitemap: /s.xml\nsitemap: https://b.test/for-a.xml\nSitemap: ftp://x/\n"
-    )
-
-    found = named_by_robots(f"https://{A}", body)
+    found = named_by_robots(f"https://{A}", ["/s.xml", "https://b.test/for-a.xml", "ftp://x/"])
 
     assert [one.url for one in found] == [url("s.xml"), "https://b.test/for-a.xml"]
     assert {one.vouched for one in found} == {(A,)}
@@ -108,6 +106,36 @@ def test_sitemaps_of_robots_txt_are_known_once_its_answer_is_stored() -> None:
 
     assert known(rig, MAP).kind == SITEMAP
     assert rig.frontier.hosts[A].record.sitemaps == 1
+
+
+def test_an_answer_is_parsed_once_whatever_is_made_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = FrontierRig(A, open_robots=False)
+    parsed: list[Robots] = []
+    rig.discover(url("1"))
+    lease = rig.next_claim()
+    assert isinstance(lease, RobotsLease)
+    made = Robots.__init__
+
+    def counting(robots: Robots, *given: Any) -> None:
+        parsed.append(robots)
+        made(robots, *given)
+
+    monkeypatch.setattr(Robots, "__init__", counting)
+
+    rig.finish_robots(lease, "rules", f"User-agent: *\nCrawl-delay: 1\nSitemap: {MAP}".encode())
+
+    assert known(rig, MAP).kind == SITEMAP
+    assert len(parsed) == 1
+
+
+def test_a_value_above_all_pages_is_a_place_in_the_queue_and_no_worth() -> None:
+    rig = rig_of()
+    rig.discover(url("1"), value=1.0)
+
+    enter(rig, Found(url("first"), 0, 1_000.0))
+
+    assert rig.claim_page().url == url("first")
+    assert known(rig, url("first")).value == 1.0
 
 
 def test_a_page_that_turns_out_to_be_a_sitemap_is_read_again_as_one() -> None:
