@@ -17,6 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def milliseconds(turns: int, *works: Callable[[], object]) -> list[list[float]]:
 def of_page(body: bytes) -> dict[str, Any]:
     works: list[Callable[[], object]] = [
         lambda: bare(body),
-        lambda: digest(body, URL, "text/html; charset=utf-8"),
+        lambda: _digested(body),
     ]
     if "parsel" in installed():
         works.append(lambda: with_parsel(body))
@@ -108,6 +109,26 @@ def of_page(body: bytes) -> dict[str, Any]:
     }
 
 
+def _digested(body: bytes) -> object:
+    return digest(body, URL, "text/html; charset=utf-8")
+
+
+LINKS = (200, 1_000)
+
+
+def per_link() -> float:
+    """CPU microseconds beyond bare that one more link of a list takes; no two links are alike."""
+    few, many = (
+        b"".join([b"<li><a href='/section/page-%d'>The page %d</a>" % (n, n) for n in range(count)])
+        for count in LINKS
+    )
+    works: list[Callable[[], object]] = [
+        partial(work, body) for body in (few, many) for work in (bare, _digested)
+    ]
+    least = [min(times) for times in milliseconds(TURNS, *works)]
+    return round(1e3 * ((least[3] - least[2]) - (least[1] - least[0])) / (LINKS[1] - LINKS[0]), 2)
+
+
 def installed() -> dict[str, str]:
     """Versions of the peers that are there; without one its ratios are null."""
     names = {dist.metadata["Name"].lower(): dist.version for dist in importlib.metadata.distributions()}
@@ -126,6 +147,7 @@ def measure() -> dict[str, Any]:
             "budget_ms": BUDGET_MS,
             "aim_ms": AIM_MS,
             "pages": {name: of_page(body) for name, body in pages().items()},
+            "per_link_us": per_link(),
         },
         "urls": parsing_urls.measure(),
         "robots": parsing_robots.measure(),
@@ -143,6 +165,7 @@ def main() -> None:
         return
     for name, row in measured["digest"]["pages"].items():
         print(f"digest {name}: {row['beyond_ms']} ms beyond {row['bare_ms']} ms ({row['bytes']:,} bytes)")
+    print(f"digest: {measured['digest']['per_link_us']} µs per link")
     for section in ("urls", "robots"):
         print(section, json.dumps(measured[section], indent=2))
 

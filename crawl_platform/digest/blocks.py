@@ -75,38 +75,32 @@ _LEAST_WORDS = 50
 
 def main_text(blocks: Blocks) -> str:
     """Main text of a page, one line per block; '' if it has none."""
-    shapes = list(zip(blocks.words.tolist(), (blocks.linked / blocks.words).tolist(), strict=True))
-    candidates = [i for i, region in enumerate(blocks.regions) if region.content]
-    if sum([shapes[i][0] for i in candidates]) < _LEAST_WORDS:
-        candidates = list(range(len(shapes)))
-    marked = [i for i in candidates if blocks.regions[i] is MAIN]
-    unlinked = [shapes[i][0] for i in candidates if shapes[i][1] < 0.5]
-    if 2 * sum([shapes[i][0] for i in marked]) > sum(unlinked):
-        candidates = marked
-    chosen = _fill(
-        _classify([shapes[i] for i in candidates]),
-        [shapes[i][1] for i in candidates],
-        [blocks.headings[i] for i in candidates],
-    )
-    return "\n".join([blocks.texts[candidates[i]] for i in chosen])
+    words, densities = blocks.words.tolist(), (blocks.linked / blocks.words).tolist()
+    chosen = [region.content for region in blocks.regions]
+    if sum(compress(words, chosen)) < _LEAST_WORDS:
+        chosen = [True] * len(words)
+    marked = [region is MAIN for region in blocks.regions]
+    unlinked = [
+        count for count, density in compress(zip(words, densities, strict=True), chosen) if density < 0.5
+    ]
+    if 2 * sum(compress(words, marked)) > sum(unlinked):
+        chosen = marked
+    texts, headings = list(compress(blocks.texts, chosen)), list(compress(blocks.headings, chosen))
+    words, densities = list(compress(words, chosen)), list(compress(densities, chosen))
+    return "\n".join([texts[i] for i in _fill(_classify(words, densities), densities, headings)])
 
 
-# What stands for the neighbours of the first and the last block.
-_EDGE = (0, 0.0)
-
-
-def _classify(shapes: list[tuple[int, float]]) -> list[bool]:
-    """The decision tree of the paper, figure 3, on words and link density."""
-    padded = [_EDGE, *shapes, _EDGE]
+def _classify(words: list[int], densities: list[float]) -> list[bool]:
+    """The decision tree of the paper, figure 3, on words and link density. At either end there are no words."""
     return [
         density <= 1 / 3
         and (
-            (words > 16 or words_after > 15 or words_before > 4)
+            (count > 16 or after > 15 or before > 4)
             if density_before <= 5 / 9
-            else (words > 40 or words_after > 17)
+            else (count > 40 or after > 17)
         )
-        for (words_before, density_before), (words, density), (words_after, _) in zip(
-            padded, shapes, padded[2:], strict=False
+        for before, density_before, count, density, after in zip(
+            [0, *words], [0.0, *densities], words, densities, [*words[1:], 0], strict=False
         )
     ]
 

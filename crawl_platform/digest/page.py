@@ -128,9 +128,13 @@ class Page:
         return tuple([url for url in urls if url is not None][:MAX_RESOURCES])
 
     def _read_anchors(self, anchors: list[Anchor], linked: list[int]) -> list[Link | None]:
-        """A link for each anchor, None if it leads nowhere. `linked` receives the words of links by block."""
+        """A link for each anchor, None if it leads nowhere. `linked` receives the words of links by block.
+
+        Written out in one loop, because a page may have hundreds and each call costs what a line of it does.
+        """
         links: list[Link | None] = []
         add, known, rels, all_barred = links.append, self._known, self._rels, self.nofollow
+        budget = self._anchor_budget
         for node, region, block in anchors:
             attributes = node.attributes
             href = attributes.get("href") or _other_href(attributes)
@@ -140,17 +144,19 @@ class Page:
             if url is None:
                 add(None)
                 continue
-            anchor = self._text(node)
+            anchor = node.text_lexbor() if budget > 0 else ""
+            budget -= len(anchor)
+            anchor = " ".join((anchor.replace("\0", " ") if "\0" in anchor else anchor).split())
             if not anchor:
                 anchor = " ".join((attributes.get("alt") or _alternative(node)).split())
             elif region is not SILENT:
                 linked[block] += words_of(anchor)
-            rel = attributes.get("rel")
+            rel, barred = attributes.get("rel") or "", all_barred
             if rel:
-                found = rels.get(rel) or self._rel(rel)
-                add(Link(url, found[0], region.position, anchor[:MAX_ANCHOR], all_barred or found[1]))
-            else:
-                add(Link(url, "", region.position, anchor[:MAX_ANCHOR], all_barred))
+                rel, bars = rels.get(rel) or self._rel(rel)
+                barred = barred or bars
+            add(Link(url, rel, region.position, anchor[:MAX_ANCHOR], barred))
+        self._anchor_budget = budget
         return links
 
     def _rel(self, rel: str) -> tuple[str, bool]:
@@ -158,16 +164,6 @@ class Page:
         tokens = dict.fromkeys(rel.lower().split())
         self._rels[rel] = found = " ".join(tokens), not _NOFOLLOW.isdisjoint(tokens)
         return found
-
-    def _text(self, node: LexborNode) -> str:
-        if self._anchor_budget <= 0:
-            return ""
-        text = node.text_lexbor()
-        self._anchor_budget -= len(text)
-        # Most anchors are one word.
-        if text.isalnum():
-            return text
-        return " ".join((text.replace("\0", " ") if "\0" in text else text).split())
 
     def _with_noscripts(self, links: list[Link | None], noscripts: list[Anchor]) -> tuple[Link, ...]:
         """`links` and, where they stand, those of `noscript` elements: pages that load late repeat theirs there."""

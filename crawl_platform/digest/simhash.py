@@ -28,7 +28,8 @@ _INVERSES = np.multiply.accumulate(np.array([1] + [pow(_P, -1, 2**64)] * _MOST_B
 
 def simhash(text: str) -> int:
     """Signed 64-bit simhash of `text`; 0 if it has no words."""
-    text = text[:_MOST_CHARACTERS].lower()
+    # Line by line, because most are ASCII, whose case is changed ten times as fast.
+    text = "\n".join([line.lower() for line in text[:_MOST_CHARACTERS].split("\n")])
     hashes = _words(text)
     if len(hashes) * _LONGEST_AVERAGE <= len(text):
         hashes = _characters(text)

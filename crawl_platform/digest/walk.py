@@ -111,12 +111,15 @@ class Walk:
 
     def _enter_region(self, node: LexborNode, around: Region) -> Region | None:
         """A container that opens a region of its own. A header in an article is the article's."""
-        attributes = node.attributes
-        if around is SILENT or (not attributes and node.tag not in BY_TAG):
+        if around is SILENT:
             return None
-        get = attributes.get
-        style = "hidden" if "hidden" in attributes else get("style") or ""
-        region = region_of(node.tag or "", get("role") or "", get("class") or "", get("id") or "", style)
+        attributes, tag = node.attributes, _REGIONAL.get(node.tag_id, "")
+        if not attributes:
+            region = BY_TAG[tag] if tag else None
+        else:
+            get = attributes.get
+            style = "hidden" if "hidden" in attributes else get("style") or ""
+            region = region_of(tag, get("role") or "", get("class") or "", get("id") or "", style)
         if region is None or region is around:
             return None
         if around is NOISE and region is not MAIN:
@@ -192,6 +195,7 @@ def _numbers(tags: str) -> list[int]:
 
 
 _ROLES = {number: role for tags, role in _BY_NAME.items() for number in _numbers(tags)}
+_REGIONAL = {number: tag for tag in BY_TAG for number in _numbers(tag)}
 _PASSED = frozenset(_numbers(_INLINE))
 
 

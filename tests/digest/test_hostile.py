@@ -90,6 +90,18 @@ def test_each_bound_is_needed(bound: str, page: bytes, monkeypatch: pytest.Monke
     assert len(bounded(page)) == len(page)
 
 
+@pytest.mark.parametrize("between", [" ", "\t", "\n", "\f", "\r", "/"])
+@pytest.mark.parametrize("name", ["b", "I", "em", "bIg", "code", "small", "strike", "strong"])
+def test_formatting_is_told_by_its_name_in_any_case_and_whatever_ends_it(name: str, between: str) -> None:
+    left_open = "".join(f"<p><{name}{between}a{i}>" for i in range(1_000)) + "<p>x" * 10_000
+    closed = "".join(f"<p><{name}{between}a{i}>x</{name}>" for i in range(1_000)) + "<p>x" * 10_000
+    other = "".join(f"<p><{name}x{between}a{i}>" for i in range(100)) + "<p>x" * 10_000
+
+    assert len(bounded(left_open.encode())) < len(left_open)
+    assert bounded(closed.encode()) == closed.encode()
+    assert bounded(other.encode()) == other.encode()
+
+
 def test_formatting_that_is_left_open_is_reopened_a_bounded_number_of_times() -> None:
     """A cut page makes fewer elements than the bound; the parser's memory is not seen by tracemalloc, ours is."""
     tracemalloc.start()
