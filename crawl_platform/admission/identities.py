@@ -9,7 +9,11 @@ was obtained: the draw is a hash of host and day, and its likelihood goes into t
        └───────────────────── answered ────────────────┼───────── failed ────┘
 
 One host's refusal counts once. It never sends another identity to that host in its place: whoever bans us is left
-alone, not tricked. What moves a host is an identity that is unwell everywhere, as a dead proxy is.
+alone, not tricked. Whom a host has refused is written down with the host (`HostRecord.refused`), and told here at each
+choice. What moves a host is an identity that is unwell everywhere, as a dead proxy is.
+
+An identity that is the only one for a host is never set aside for what hosts answer, since nobody could take its place.
+But through a proxy that is dead nothing can be asked at all: its hosts wait, whether or not there are others.
 """
 
 import math
@@ -32,10 +36,8 @@ LATELY = 512
 hosts, and not of the one that is asked most."""
 AGAIN = 0.05
 """Weight of a further answer of such a host."""
-REFUSED = 20_000
-"""Hosts of which a refusal is remembered."""
 PROBE_AGAIN = 5.0
-"""Seconds until a host that only an identity on probation could ask looks again."""
+"""Seconds until a host looks again that only an identity could ask whose probe is on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Health:
     """Boottime; 0: in use."""
     aside_for: float = 0.0
     probing: bool = False
+    proxy_failures: int = 0
+    """Requests in a row that got no further than the proxy."""
     lately: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     @property
@@ -111,6 +115,11 @@ def verdict_on(outcome: Outcome, status: int | None) -> str:
     return "success" if status is not None and status < 500 else ""
 
 
+def refused_after(refused: str, name: str, verdict: str) -> str:
+    """The identity that a host has refused, and that no other replaces there, after `name` was answered so."""
+    return {"ban": name, "success": ""}.get(verdict, refused)
+
+
 class Identities:
     def __init__(
         self,
@@ -123,20 +132,14 @@ class Identities:
         self.health = {one.name: Health() for one in self.pool}
         self._settings = settings
         self._news = news
-        self._refused: OrderedDict[str, str] = OrderedDict()
-        """Host → the identity that it has refused, and that no other replaces there."""
 
-    def choose(self, host: str, now: float, boot: float) -> Choice | None:
-        """Who asks `host`; None if all who may are set aside. `now` is UTC, for the day's draw."""
-        if len(self.pool) == 1:
-            return Choice(self.pool[0], "only", 1.0)
-        ranked = self._ranked(host)
-        if len(ranked) == 1:
-            return Choice(ranked[0], "only", 1.0)
-        refused = self._refused.get(host)
-        if refused is not None:
-            return next(Choice(one, "refused", 1.0) for one in ranked if one.name == refused)
+    def choose(self, host: str, now: float, boot: float, refused: str = "") -> Choice | None:
+        """Who asks `host`; None if all who may are set aside. `now` is UTC, for the day's draw. `refused`: the
+        identity that the host has refused; one that is no more in the pool binds nobody."""
+        ranked = self._may_ask(host, refused)
         own = ranked[0]
+        if len(ranked) == 1:
+            return self._alone(own, "refused" if own.name == refused else "only", boot)
         if self._may_probe(self.health[own.name], boot):
             return Choice(own, "probe", 1.0)
         able = [one for one in ranked if not self.health[one.name].aside_until]
@@ -145,10 +148,33 @@ class Identities:
         others = (one for one in ranked if self._may_probe(self.health[one.name], boot))
         return next((Choice(one, "probe", 1.0) for one in others), None)
 
-    def _ranked(self, host: str) -> list[Persona]:
+    def own(self, host: str, refused: str = "") -> Persona:
+        """Who asks `host` as a rule."""
+        return self._may_ask(host, refused)[0]
+
+    def ask_again_at(self, host: str, boot: float, refused: str = "") -> float:
+        """Boottime from which somebody may ask `host` again if nobody may now: that of the earliest probe."""
+        ends = [self.health[one.name].aside_until for one in self._may_ask(host, refused)]
+        return min(end if end > boot else boot + PROBE_AGAIN for end in ends)
+
+    def _may_ask(self, host: str, refused: str) -> list[Persona]:
         """Those who may ask `host`, its own first; every host has an order of its own."""
+        if len(self.pool) == 1:
+            return [*self.pool]
         fitting = [one for one in self.pool if one.fits(host)]
+        if refused:
+            fitting = [one for one in fitting if one.name == refused] or fitting
         return sorted(fitting, key=lambda one: _hash(f"{one.name} {host}"), reverse=True)
+
+    def _alone(self, persona: Persona, how: str, boot: float) -> Choice | None:
+        health = self.health[persona.name]
+        if not (health.aside_until and self._is_cut_off(health)):
+            return Choice(persona, how, 1.0)
+        return Choice(persona, "probe", 1.0) if self._may_probe(health, boot) else None
+
+    def _is_cut_off(self, health: Health) -> bool:
+        """Whether its proxy is dead, as far as can be seen from here."""
+        return health.proxy_failures >= self._settings.least_hosts
 
     def _drawn(self, host: str, day: int, able: list[Persona], usual: str) -> Choice:
         share = self._settings.explore_share if len(able) > 1 else 0.0
@@ -178,26 +204,21 @@ class Identities:
     def ended(self, choice: Choice, host: str, verdict: str, boot: float) -> None:
         """A request ended with `verdict` (`verdict_on`; or "proxy": it got no further than its proxy, which is about
         the identity whatever the host)."""
-        health = self.health[choice.persona.name]
+        health, name = self.health[choice.persona.name], choice.persona.name
         self.returns(choice)
-        if not verdict or len(self.pool) == 1:
-            return
-        self._note_refusal(host, choice.persona.name, verdict)
+        was_cut_off = self._is_cut_off(health)
+        health.proxy_failures = health.proxy_failures + 1 if verdict == "proxy" else 0
         if choice.how == "probe":
-            self._probed(choice.persona.name, health, verdict == "success", boot)
-        elif not health.aside_until:
+            if verdict or was_cut_off:
+                well = verdict == "success" or (was_cut_off and verdict != "proxy")
+                self._probed(name, health, well, boot)
+            return
+        if len(self.pool) > 1 and verdict and not health.aside_until:
             self._weigh(health, host, verdict, boot)
             if health.weight >= self._settings.least_hosts:
-                self._judge(choice.persona.name, health, boot)
-
-    def _note_refusal(self, host: str, name: str, verdict: str) -> None:
-        if verdict == "ban":
-            self._refused[host] = name
-            self._refused.move_to_end(host)
-            if len(self._refused) > REFUSED:
-                self._refused.popitem(last=False)
-        elif verdict == "success":
-            self._refused.pop(host, None)
+                self._judge(name, health, boot)
+        if self._is_cut_off(health) and health.aside_until <= boot:
+            self._set_aside(name, health, max(self._settings.quarantine, health.aside_for), boot)
 
     def _weigh(self, health: Health, host: str, verdict: str, boot: float) -> None:
         kept = math.exp2(-(boot - health.at) / self._settings.half_life) if health.at else 1.0

@@ -7,6 +7,9 @@ contract) is not refused by what its pages say. A "no" about `archive` is no pur
 
 from typing import NamedTuple
 
+import msgspec
+import xxhash
+
 from crawl_platform.settings import Citizenship
 from crawl_platform.web.preferences import Preferences
 
@@ -15,6 +18,10 @@ INCLUDED_IN = {"ai-train": ("tdm",), "ai-images": ("tdm", "ai-train")}
 
 ALL, NO_BODY, FACTS = "all", "no_body", "facts"
 """What is kept of a page: everything; all but its bytes; nothing of what it says (no text or title)."""
+
+
+BY_PAGE = "use_refused_by_page"
+"""Why a page is not fetched that has refused a use itself, with the policy under which it was (`dropped_by_page`)."""
 
 
 class Treatment(NamedTuple):
@@ -35,6 +42,13 @@ def treatment(preferences: Preferences, citizenship: Citizenship) -> Treatment:
         elif preferences.of("archive") is False and "archive" not in citizenship.agreed:
             keep = NO_BODY
     return Treatment(refused, keep, not (refused and citizenship.on_refusal == "stop"))
+
+
+def dropped_by_page(citizenship: Citizenship) -> str:
+    """Reason for which a page is dropped that has refused a use of itself. It names the policy of that day: under
+    another one the page has to be looked at again."""
+    policy = xxhash.xxh32_hexdigest(msgspec.json.encode(citizenship))
+    return f"{BY_PAGE}:{policy}"
 
 
 def _refused(purpose: str, preferences: Preferences, citizenship: Citizenship) -> bool:

@@ -7,7 +7,7 @@ unknown | expired ──▶ FETCH_FIRST ──answer──▶ rules | allow_all 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -62,10 +62,17 @@ class RobotsCache:
     written down (`recall`). Times are UTC seconds."""
 
     def __init__(
-        self, agent: str, settings: Politeness, size: int = 50_000, rules: HostRules | None = None
+        self,
+        agent: str,
+        settings: Politeness,
+        size: int = 50_000,
+        rules: HostRules | None = None,
+        agents: Iterable[str] = (),
     ) -> None:
-        """`rules`: settings that differ from host to host."""
+        """`rules`: settings that differ from host to host. `agents`: names in which hosts are asked, if there are
+        others than `agent`: any of them may come, so the longest delay that is asked of one holds for all."""
         self._agent = agent
+        self._agents = tuple(dict.fromkeys(agents)) or (agent,)
         self._settings = settings
         self._rules = rules
         self._size = size
@@ -81,12 +88,16 @@ class RobotsCache:
         """Remember an answer; returns the crawl-delay of the *host* (capped; 0 if none): the longest that any of
         its origins asks for, since they share a server."""
         robots = self._keep(origin, Known(rule, body, expires_at)).robots
-        return self._note(origin, rule, robots.crawl_delay(self._agent) or 0.0)
+        return self._note(origin, rule, self._longest(robots))
 
     def note(self, origin: str, rule: str, body: bytes) -> None:
         """What an answer that was written down says about its host; the rules are read when they are needed."""
         asks = rule == "rules" and any(word in body.lower() for word in (b"delay", b"rate"))
-        self._note(origin, rule, (parse(body).crawl_delay(self._agent) or 0.0) if asks else 0.0)
+        self._note(origin, rule, self._longest(parse(body)) if asks else 0.0)
+
+    def _longest(self, robots: Robots) -> float:
+        """The crawl-delay that `robots` asks for, of whichever of our names; 0: none."""
+        return max(robots.crawl_delay(agent) or 0.0 for agent in self._agents)
 
     def rules_of(self, origin: str) -> Robots | None:
         """What is in force at `origin`, expired or not: for sitemaps and preferences. None: nothing is known."""

@@ -4,14 +4,15 @@
     2 robots    its robots.txt is known and allows the URL to our agent      else that first, or the URL is dropped
     3 policy    what its site says about uses does not forbid it             else the URL is dropped
     4 host      it was reserved for this request, and its delay has run out  else at the time told
-    5 identity  somebody of the pool may ask this host                       else in some seconds
+    5 identity  somebody of the pool may ask this host                       else when one may probe
     6 proxy     the identity's proxy is free, if it has one                  else in its line
     7 address   nobody else is asking there, and its delay has run out       else in its line
 
 What can't be put right by waiting comes first, so nothing waits that will be refused. `admit` answers all of it in
 one step and reserves address, proxy and probe, so of two who ask only one is told yes. A claim asks 1, 4 and 7 as far
-as they are known before it reads a queue (`turn`), and 2 and 3 once it knows the URL (`page`): slots are not spent
-on what would be turned away. Pure: times are passed in, UTC as `now` and CLOCK_BOOTTIME as `boot`, in seconds.
+as they are known before it reads a queue (`turn`), and 5, 2 and 3 once it knows the URL (`page`; what robots.txt says
+depends on who asks): slots are not spent on what would be turned away. Pure: times are passed in, UTC as `now` and
+CLOCK_BOOTTIME as `boot`, in seconds.
 """
 
 import math
@@ -19,21 +20,24 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from crawl_platform.admission.hosts import EXCLUDED, SEED, HostBook
-from crawl_platform.admission.identities import PROBE_AGAIN, Choice, Identities, verdict_on
+from crawl_platform.admission.identities import Choice, Identities, verdict_on
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache, Verdict
 from crawl_platform.fetch.outcome import Outcome
 
 
 class Reason(StrEnum):
-    """Why a URL may not run now; `ADMITTED`: it may."""
+    """Why a URL may not run now; `ADMITTED`: it may. Those for which it is dropped stand in its record."""
 
     ADMITTED = "admitted"
     NOT_SEED = "not_seed"
     ROBOTS_FIRST = "robots_first"
     ROBOTS_UNREACHABLE = "robots_unreachable"
     ROBOTS = "robots"
-    POLICY = "policy"
+    ORIGIN_UNREACHABLE = "origin_unreachable"
+    """Its origin has no robots.txt to be had, though its host has answered elsewhere."""
+    ORIGIN_GIVEN_UP = "origin_given_up"
+    POLICY = "use_refused"
     HOST = "host"
     IDENTITY = "identity"
     PROXY = "proxy"
@@ -64,13 +68,18 @@ class Decision(NamedTuple):
 class Policy(Protocol):
     """What a site has said about being used, and what we do about it."""
 
-    def refuses(self, host: str, url: str) -> str:
-        """Why `url` is not fetched, in words; empty if it is."""
+    def refuses(self, host: str, url: str, agent: str) -> bool:
+        """Whether `url` is not fetched, going by what is said to `agent`."""
         ...
 
 
 YES = Answer(Reason.ADMITTED, 0.0)
-_NOT_SEED, _ROBOTS, _POLICY = Answer(Reason.NOT_SEED), Answer(Reason.ROBOTS), Answer(Reason.POLICY)
+_NOT_SEED, _POLICY = Answer(Reason.NOT_SEED), Answer(Reason.POLICY)
+_TURNED_DOWN = {
+    Verdict.DENIED: Answer(Reason.ROBOTS),
+    Verdict.UNREACHABLE: Answer(Reason.ORIGIN_UNREACHABLE),
+    Verdict.GIVEN_UP: Answer(Reason.ORIGIN_GIVEN_UP),
+}
 _ROBOTS_FIRST, _ADDRESS = Answer(Reason.ROBOTS_FIRST, 0.0), Answer(Reason.ADDRESS)
 
 
@@ -107,46 +116,52 @@ class Admission:
         state = self._book.state(host)
         return state == SEED or (for_robots and state != EXCLUDED)
 
-    def page(self, origin: str, host: str, url: str, now: float, boot: float) -> Answer:
-        """Whether `url` may be fetched as far as its site is concerned."""
-        choice = self.identities.choose(host, now, boot)
-        return self._page(origin, host, url, now, boot, choice)
+    def page(self, origin: str, host: str, url: str, now: float, boot: float, refused: str = "") -> Answer:
+        """Whether `url` may be fetched as far as its site is concerned, and somebody is there to do it. `refused`:
+        the identity that the host has refused, if any."""
+        choice = self.identities.choose(host, now, boot, refused)
+        if choice is None:
+            return Answer(Reason.IDENTITY, self.identities.ask_again_at(host, boot, refused))
+        return self._page(origin, host, url, now, boot, choice.persona.agent)
 
-    def _page(
-        self, origin: str, host: str, url: str, now: float, boot: float, choice: Choice | None
-    ) -> Answer:
-        agent = "" if choice is None else choice.persona.agent
+    def _page(self, origin: str, host: str, url: str, now: float, boot: float, agent: str) -> Answer:
         verdict, retry_at = self._robots.verdict(origin, url, now, agent)
         if verdict is Verdict.FETCH_FIRST:
             return _ROBOTS_FIRST
         if verdict is Verdict.UNREACHABLE and not self._robots.reachable(host):
             return Answer(Reason.ROBOTS_UNREACHABLE, boot + max(retry_at - now, 0.001))
         if verdict is not Verdict.ALLOWED:
-            return _ROBOTS
-        return _POLICY if self.refusal(host, url) else YES
-
-    def refusal(self, host: str, url: str) -> str:
-        """Why policy forbids `url`, in words; empty if it does not."""
-        return self._policy.refuses(host, url) if self._policy is not None else ""
+            return _TURNED_DOWN[verdict]
+        refuses = self._policy is not None and self._policy.refuses(host, url, agent)
+        return _POLICY if refuses else YES
 
     # the decision
 
     def admit(
-        self, url: str, host: str, address: str, now: float, boot: float, *, robots: bool = False
+        self,
+        url: str,
+        host: str,
+        address: str,
+        now: float,
+        boot: float,
+        *,
+        robots: bool = False,
+        refused: str = "",
     ) -> Decision:
         """Decide about a claimed, canonical URL whose host lives at `address`. `robots`: it is a robots.txt itself,
-        about which no robots.txt and no policy is asked."""
+        about which no robots.txt and no policy is asked. `refused`: the identity that the host has refused, if any."""
         if not self._may_be_asked(host, robots):
             return Decision(*_NOT_SEED)
-        choice = self.identities.choose(host, now, boot)
+        choice = self.identities.choose(host, now, boot, refused)
         if not robots:
-            answer = self._page(_origin(url), host, url, now, boot, choice)
+            agent = (choice.persona if choice is not None else self.identities.own(host, refused)).agent
+            answer = self._page(_origin(url), host, url, now, boot, agent)
             if answer.reason is not Reason.ADMITTED:
                 return Decision(*answer)
         if not self._gates.host_reserved(host, boot):
             return Decision(Reason.HOST, self._gates.host_clock(host))
         if choice is None:
-            return Decision(Reason.IDENTITY, boot + PROBE_AGAIN)
+            return Decision(Reason.IDENTITY, self.identities.ask_again_at(host, boot, refused))
         return self._reserve(choice, address, boot)
 
     def _reserve(self, choice: Choice, address: str, boot: float) -> Decision:
@@ -178,10 +193,15 @@ class Admission:
         return [host for host in called if host]
 
     def proxy_failed(self, decision: Decision, host: str, boot: float) -> list[str]:
-        """An admitted request got no further than its proxy. Returns the hosts whose turn it is instead."""
+        """An admitted request got no further than its proxy, whose clock runs all the same. Returns the hosts whose
+        turn it is instead."""
         assert decision.choice is not None
+        persona = decision.choice.persona
         self.identities.ended(decision.choice, host, "proxy", boot)
-        return self.returned(decision)
+        address, *proxies = decision.gates
+        called = [self._gates.release_address(address)]
+        called += [self._gates.free_at(proxy, boot + persona.proxy_delay) for proxy in proxies]
+        return [host for host in called if host]
 
     def returned(self, decision: Decision) -> list[str]:
         """An admitted request was not sent. Returns the hosts whose turn it is instead."""

@@ -14,26 +14,24 @@ from crawl_platform.web.url import origin_of
 
 
 class Wishes:
-    """The policy of `admission.service` about uses. `agent`: as whom we are spoken to."""
+    """The policy of `admission.service` about uses."""
 
-    def __init__(self, robots: RobotsCache, rules: HostRules, agent: str) -> None:
+    def __init__(self, robots: RobotsCache, rules: HostRules) -> None:
         self._robots = robots
         self._rules = rules
-        self._agent = agent
 
-    def refuses(self, host: str, url: str) -> str:
-        """Why `url` is not fetched; empty if it is."""
+    def refuses(self, host: str, url: str, agent: str) -> bool:
+        """Whether `url` is not fetched, going by what is said to `agent`."""
         citizenship = self._rules.of(host).citizenship
         if citizenship.on_refusal != "stop":
-            return ""
+            return False
         robots = self._robots.rules_of(origin_of(url))
         if robots is None:
-            return ""
+            return False
         said = combine(
             (
-                Statement("robots:content-signal", by_labels(robots.signals(url, self._agent))),
-                Statement("robots:content-usage", by_labels(robots.usage(url, self._agent))),
+                Statement("robots:content-signal", by_labels(robots.signals(url, agent))),
+                Statement("robots:content-usage", by_labels(robots.usage(url, agent))),
             )
         )
-        refused = treatment(said, replace(citizenship, silence="allow")).refused
-        return f"use refused: {', '.join(refused)}" if refused else ""
+        return bool(treatment(said, replace(citizenship, silence="allow")).refused)

@@ -15,8 +15,8 @@ from aiohttp.http import HttpResponseParser
 
 from crawl_platform.errors import SiteError
 from crawl_platform.fetch.attempt import Attempt
+from crawl_platform.fetch.deadlines import Deadlines
 from crawl_platform.fetch.outcome import Outcome
-from crawl_platform.fetch.pace import Pace
 from crawl_platform.fetch.parser import AnswerParser
 from crawl_platform.settings import Fetch
 
@@ -59,11 +59,11 @@ class Metered(ResponseHandler):
         attempt.stale = attempt.kept and self._loop.time() - self._last_used >= IDLE
 
     def set_response_params(self, **params: Any) -> None:
-        """A request is about to be written. aiohttp's own deadline between bytes is replaced by `Pace`."""
+        """A request is about to be written. aiohttp's own deadline between bytes is replaced by `Deadlines`."""
         assert self.attempt is not None
         self._received, self._payload = 0, None
         params["read_timeout"] = None
-        self._pace = Pace(self._settings, self._loop.time())
+        self._deadlines = Deadlines(self._settings, self._loop.time())
         super().set_response_params(**params)
         make = partial(self._make_parser, params)
         parser = AnswerParser(self._parser, make, self.attempt, self._settings.header_cap)
@@ -89,7 +89,7 @@ class Metered(ResponseHandler):
                 attempt.first_byte_at = now
             self._received += len(data)
             self._last_used = now
-            self._pace.received(len(data), now)
+            self._deadlines.received(len(data), now)
         super().data_received(data)
         if data and isinstance(self._parser, AnswerParser):
             self._after(self._parser)
@@ -103,7 +103,7 @@ class Metered(ResponseHandler):
         if parser.ended:
             return
         if (
-            self._pace.phase(parser.headed)
+            self._deadlines.phase(parser.headed)
             or (self._read_timeout_handle is None and not self._reading_paused)
         ):  # its deadlines may come earlier than those of the phase before; and aiohttp stops the clock at a 1xx
             self._drop_timeout()
@@ -136,10 +136,10 @@ class Metered(ResponseHandler):
             self._arm()
 
     def _arm(self) -> None:
-        self._read_timeout_handle = self._loop.call_at(self._pace.due(), self._on_read_timeout)
+        self._read_timeout_handle = self._loop.call_at(self._deadlines.due(), self._on_read_timeout)
 
     def _on_read_timeout(self) -> None:
-        error = self._pace.verdict(self._loop.time())
+        error = self._deadlines.verdict(self._loop.time())
         if error is None:
             self._arm()
         else:

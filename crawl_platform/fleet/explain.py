@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 
+from crawl_platform.admission.identities import Identities, pool_of
 from crawl_platform.admission.pace import in_force
 from crawl_platform.admission.robots import RobotsCache, Verdict
 from crawl_platform.admission.rules import HostRules
@@ -130,7 +131,7 @@ def _facts(look: Look, url: str) -> dict[str, Any]:
     return {
         "trap": _trap(look, host, url, found),
         "host": _host_facts(look, host, shard, found),
-        "robots": _robots_facts(look, url, found.robots),
+        "robots": _robots_facts(look, url, found),
         "state": state,
         "group": _group(look, host, group_id),
         "window": _window_facts(look, host, group_id),
@@ -239,10 +240,16 @@ def _pace(look: Look, host: str, record: HostRecord) -> dict[str, Any]:
     return {"delay": delay, "slowed_down": round(delay / floor, 2) if delay > floor else None}
 
 
-def _robots_facts(look: Look, url: str, record: RobotsRecord | None) -> dict[str, Any]:
+def _robots_facts(look: Look, url: str, found: Found) -> dict[str, Any]:
+    """What robots.txt says to whoever asks the host as a rule; which of a pool is unwell only its cell knows."""
+    record, settings = found.robots, look.settings
     if record is None:
         return {"verdict": "unknown", "detail": "robots.txt has not been read yet: it comes before any page"}
-    cache = RobotsCache(look.settings.identity.agent, look.settings.politeness)
+    pool = pool_of(settings)
+    refused = found.host.refused if found.host is not None else ""
+    who = Identities(pool, settings.identity_health).own(urls.host_of(url), refused)
+    rules = HostRules(settings)
+    cache = RobotsCache(who.agent, settings.politeness, rules=rules, agents=(one.agent for one in pool))
     delay = cache.store(urls.origin_of(url), record.rule, record.body, record.expires_at)
     verdict, _ = cache.verdict(urls.origin_of(url), url, min(look.now, record.expires_at - 1))
     return {

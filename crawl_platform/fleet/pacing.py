@@ -4,6 +4,7 @@ The decisions are `admission.pace`'s; here they are carried out, written down at
 told: a row of `hosts` whenever the delay in force changes.
 """
 
+from crawl_platform.admission.identities import refused_after, verdict_on
 from crawl_platform.admission.pace import TRANSITIONS, Event, Pause, after, event_of, has_slowed, observed
 from crawl_platform.admission.politeness import next_backoff, retry_after
 from crawl_platform.admission.service import Decision
@@ -39,6 +40,8 @@ class Pacing:
         state.unproven = response.outcome in BACKS_OFF or response.duration > SLOW
         event = None if self._is_origins_own(lease, response) else event_of(response.outcome, response.sent)
         batch = Batch()
+        if decision is not None:
+            self._note_refusal(state, isinstance(lease, Lease), decision, response, batch)
         if event is not None:
             event = self._paced(state, event, response)
             self._pause(state, event, response, batch)
@@ -47,6 +50,19 @@ class Pacing:
         self._free(lease.host, decision, response, boot, p.frontier.delay(state.record, lease.host))
         if batch:
             p.frontier.kv.write(batch)
+
+    def _note_refusal(
+        self, state: HostState, page: bool, decision: Decision, response: Response, batch: Batch
+    ) -> None:
+        """Whom the host refuses. Where there are others who could ask it, that is written down at once; that it
+        answers again has time until the next epoch. Who is let read robots.txt is not yet let in."""
+        assert decision.choice is not None
+        before, name = state.record.refused, decision.choice.persona.name
+        verdict = verdict_on(response.outcome, response.status)
+        if page or verdict == "ban":
+            state.record.refused = refused_after(before, name, verdict)
+        if state.record.refused not in (before, "") and len(self._p.frontier.admission.identities.pool) > 1:
+            batch.put(state.key, encode(state.record))
 
     def _is_origins_own(self, lease: Lease | RobotsLease, response: Response) -> bool:
         """Nobody listens at this origin, but the host answers at another: a wrong port is no reason to leave the

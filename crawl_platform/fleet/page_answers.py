@@ -1,5 +1,6 @@
 """What an answer to a page's request means: digest → result for the frontier and rows for the lake."""
 
+from crawl_platform.admission.preferences import dropped_by_page
 from crawl_platform.commit.staging import Row
 from crawl_platform.digest import Digest, digest
 from crawl_platform.fetch.client import Response
@@ -7,7 +8,7 @@ from crawl_platform.fetch.outcome import DISPOSITIONS, Outcome
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.parts import Parts, redirect_target
 from crawl_platform.fleet.rows import body_hash, fetch_row, link_row, page_facts, page_row
-from crawl_platform.fleet.uses import Uses, note_tdmrep, uses_of
+from crawl_platform.fleet.uses import Uses, note_tdmrep, uses_of, who_asked
 from crawl_platform.frontier.lease import Found, Lease, PageResult, value_at
 from crawl_platform.frontier.posterior import posterior_after, predicted_change
 from crawl_platform.frontier.records import FASTLANE, FEED, FRESHLANE, KINDS, SITEMAP
@@ -92,7 +93,7 @@ class PageAnswers:
         result.fingerprint, result.link_set = record.fingerprint, record.link_set
         result.posterior = self._posterior(lease, False, result.at)
         self._keep(lease, result, response)
-        _stop_if_refused(result, uses_of(self._p, lease, response, None))
+        self._stop_if_refused(result, uses_of(self._p, lease, response, None))
         self._deliver(
             lease, result, self._p.fetch_id(), response,
             changed=False, fingerprint=record.fingerprint or None, body_hash=f"{hashed:016x}",
@@ -101,7 +102,7 @@ class PageAnswers:
 
     def _content(self, lease: Lease, response: Response, hashed: int) -> None:
         record = lease.record
-        agent = self._p.settings.identity.agent
+        agent = who_asked(self._p.settings, response)
         facts = digest(
             response.body, lease.url, response.header("content-type") or None, response.headers, agent
         )
@@ -125,7 +126,7 @@ class PageAnswers:
                 link_row(fetch_id, lease.url, target, result.at, position, rel, barred, uses.anchor(anchor))
                 for (target, position, rel), (barred, anchor) in links.items()
             ]
-        _stop_if_refused(result, uses)
+        self._stop_if_refused(result, uses)
         note_tdmrep(self._p, lease, response)
         page = uses.apply(page_row(fetch_id, lease, response, facts)) if changed is not False else None
         series = self._deliver(
@@ -204,10 +205,11 @@ class PageAnswers:
         note_tdmrep(self._p, lease, response)
         self._deliver(lease, result, self._p.fetch_id(), response, **facts)
 
-
-def _stop_if_refused(result: PageResult, uses: Uses) -> None:
-    if uses.reason:
-        result.disposition, result.reason = "refused", uses.reason
+    def _stop_if_refused(self, result: PageResult, uses: Uses) -> None:
+        """A page that refuses its use is not fetched again where that is the policy for its host."""
+        if not uses.treatment.again:
+            policy = self._p.frontier.rules.of(result.lease.host).citizenship
+            result.disposition, result.reason = "refused", dropped_by_page(policy)
 
 
 def _hash_links(links: LinkSet) -> int:

@@ -65,15 +65,10 @@ class Uses(NamedTuple):
         """The text of one of the page's links, as far as it may be kept."""
         return "" if self.treatment.keep == FACTS else text
 
-    @property
-    def reason(self) -> str:
-        """Why the page is not fetched again; empty if it is."""
-        return "" if self.treatment.again else f"use refused: {', '.join(self.treatment.refused)}"
-
 
 def uses_of(parts: Parts, lease: Lease, response: Response, facts: Digest | None) -> Uses:
     """What holds for a page that was fetched. `facts`: None where its body was not read (it is as it was)."""
-    agent = _who_asked(parts.settings, response)
+    agent = who_asked(parts.settings, response)
     said = [*_of_robots(parts, lease.url, agent), *_of_headers(response, agent)]
     if facts is not None:
         said += _of_page(facts)
@@ -85,7 +80,7 @@ def uses_of(parts: Parts, lease: Lease, response: Response, facts: Digest | None
     return Uses(preferences, treatment(preferences, parts.frontier.rules.of(lease.host).citizenship))
 
 
-def _who_asked(settings: Settings, response: Response) -> str:
+def who_asked(settings: Settings, response: Response) -> str:
     """The name that the page was asked in: what is said to that name holds for the answer."""
     if response.identity and settings.identities:
         named = (one.agent for one in settings.identities if one.name == response.identity)
@@ -124,7 +119,8 @@ def _path(url: str) -> str:
 
 def note_wishes(parts: Parts, state: HostState, origin: str) -> None:
     """robots.txt was read: tell what it says about uses of the host, where that is news; look for tdmrep.json."""
-    words = combine(_of_robots(parts, f"{origin}/", parts.settings.identity.agent)).words()
+    agent = parts.frontier.admission.identities.own(state.host, state.record.refused).agent
+    words = combine(_of_robots(parts, f"{origin}/", agent)).words()
     told = ", ".join(f"{use}={word}" for use, word in sorted(words.items()))
     if told != state.record.wishes:
         state.record.wishes = told

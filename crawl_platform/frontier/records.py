@@ -147,6 +147,8 @@ class HostRecord(msgspec.Struct, array_like=True):
     sitemap_day: int = 0
     sitemap_bytes: int = 0
     """Bytes of sitemaps and feeds read on that day (days since 1970)."""
+    refused: str = ""
+    """Name of the identity that it has refused (401, 403) and not answered since: no other asks in its place."""
 
 
 class Waiting(msgspec.Struct, array_like=True, frozen=True):

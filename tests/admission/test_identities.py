@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from crawl_platform.admission.identities import Choice, Identities, Persona, pool_of, verdict_on
+from crawl_platform.admission.identities import (
+    PROBE_AGAIN,
+    Choice,
+    Identities,
+    Persona,
+    pool_of,
+    refused_after,
+    verdict_on,
+)
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fetch.outcome import Outcome
 from crawl_platform.settings import CONFIG_NAME, Identity, IdentityHealth, NamedIdentity, Settings, load, save
@@ -184,10 +192,86 @@ def test_a_host_that_refuses_its_identity_is_not_asked_by_another_one() -> None:
     assert identities.health[refused.persona.name].aside_until
 
     for day in range(20):
-        choice = chosen(identities, host, NOW + day * 86_400, boot=20.0)
-        assert (choice.persona, choice.how) == (refused.persona, "refused")
-    identities.ended(choice, host, "success", 21.0)
-    assert chosen(identities, host, boot=200.0).how != "refused"
+        choice = identities.choose(host, NOW + day * 86_400, 20.0, refused.persona.name)
+        assert choice == (refused.persona, "refused", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "verdict", "after"),
+    [("", "ban", "one"), ("", "success", ""), ("one", "success", ""), ("one", "timeout", "one"), ("one", "", "one"),
+     ("one", "proxy", "one")],
+)  # fmt: skip
+def test_a_refusal_is_forgotten_when_the_host_answers_again_and_not_before(
+    before: str, verdict: str, after: str
+) -> None:
+    assert refused_after(before, "one", verdict) == after
+
+
+def test_an_identity_that_is_no_more_in_the_pool_binds_nobody() -> None:
+    identities = Identities(POOL, HEALTH)
+
+    assert identities.choose(HOSTS[0], NOW, 0.0, "long gone") == chosen(identities, HOSTS[0])
+
+
+# proxies
+
+
+def test_the_only_identity_waits_while_its_proxy_is_dead_and_is_probed() -> None:
+    identities = Identities(POOL[:1], HEALTH)
+
+    fail(identities, HOSTS[:5], "proxy", boot=10.0)
+
+    assert identities.choose(HOSTS[0], NOW, 109.0) is None
+    assert identities.ask_again_at(HOSTS[0], 11.0) == 110.0
+    probe = chosen(identities, HOSTS[7], boot=110.0)
+    identities.begins(probe)
+    assert probe.how == "probe"
+    assert identities.choose(HOSTS[8], NOW, 110.0) is None
+    assert identities.ask_again_at(HOSTS[8], 110.0) == 110.0 + PROBE_AGAIN
+    identities.ended(probe, HOSTS[7], "proxy", 110.0)
+    assert identities.ask_again_at(HOSTS[8], 111.0) == 310.0  # twice as long
+    identities.ended(chosen(identities, HOSTS[9], boot=310.0), HOSTS[9], "ban", 311.0)
+    assert chosen(identities, HOSTS[0], boot=311.0).how == "only"  # it got through, whatever the host said
+
+
+def test_a_proxy_that_fails_now_and_then_is_not_dead() -> None:
+    identities = Identities(POOL[:1], HEALTH)
+
+    for host in HOSTS[:50]:
+        fail(identities, [host] * 4, "proxy")
+        fail(identities, [host], "success")
+
+    assert chosen(identities, HOSTS[0]).how == "only"
+
+
+def test_hosts_of_a_dead_proxy_wait_if_no_other_identity_is_theirs_and_the_others_move() -> None:
+    pool = (POOL[0], replace(POOL[1], hosts=("h1.test",)))
+    identities = Identities(pool, HEALTH)
+    alone = HOSTS[0]
+
+    fail(identities, [alone] * 5, "proxy", boot=10.0)
+
+    assert identities.choose(alone, NOW, 11.0) is None
+    assert identities.choose("h1.test", NOW, 11.0, "one") is None, "it has refused `one`, and gets no other"
+    assert chosen(identities, "h1.test", boot=11.0).persona.name == "two"
+
+
+def test_a_proxy_that_dies_after_a_long_good_time_is_found_out_as_fast() -> None:
+    identities = Identities(POOL, HEALTH)
+    mine = owned(identities, "one")
+    fail(identities, mine[:100], "success")
+
+    fail(identities, mine[:5], "proxy", boot=11.0)
+
+    assert chosen(identities, mine[0], boot=12.0).how == "moved"
+
+
+def test_when_all_are_set_aside_hosts_wait_for_the_earliest_probe() -> None:
+    identities = Identities(POOL[:2], HEALTH)
+    fail(identities, HOSTS)
+    identities.health["two"].aside_until = 95.0
+
+    assert identities.ask_again_at(HOSTS[0], 20.0) == 95.0
 
 
 def replace_health(**values: float) -> IdentityHealth:

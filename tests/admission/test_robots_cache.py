@@ -84,6 +84,18 @@ def test_the_crawl_delay_is_the_longest_of_the_hosts_origins() -> None:
     assert robots.store(ORIGIN, "allow_all", b"", 200.0) == 0.0
 
 
+def test_the_crawl_delay_is_the_longest_of_those_that_are_asked_of_any_of_our_names() -> None:
+    """Whoever of the pool comes next, the host has one clock."""
+    asked = b"user-agent: two\ncrawl-delay: 30\n\nuser-agent: three\ncrawl-delay: 7\n\nuser-agent: *\ncrawl-delay: 2\n"
+    robots = RobotsCache("one", Politeness(), agents=("one", "two", "three"))
+    again = RobotsCache("one", Politeness(), agents=("one", "two", "three"))
+    again.note(ORIGIN, "rules", asked)
+
+    assert robots.store(ORIGIN, "rules", asked, 200.0) == 30.0
+    assert again.store("http://a.test", "allow_all", b"", 200.0) == 30.0
+    assert RobotsCache("one", Politeness()).store(ORIGIN, "rules", asked, 200.0) == 2.0
+
+
 def test_the_cache_is_bounded_and_what_fell_out_is_asked_again() -> None:
     robots = cache(size=3)
     for n in range(5):

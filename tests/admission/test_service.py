@@ -24,9 +24,11 @@ PROXIED = Persona("out", "out", "out/1 (+me@example.org)", "http://192.0.2.9:312
 class NoPolicy:
     def __init__(self) -> None:
         self.refused: set[str] = set()
+        self.agents: list[str] = []
 
-    def refuses(self, host: str, url: str) -> str:
-        return "not wanted" if url in self.refused else ""
+    def refuses(self, host: str, url: str, agent: str) -> bool:
+        self.agents.append(agent)
+        return url in self.refused
 
 
 class Scene:
@@ -92,7 +94,7 @@ OBSTACLES = [
     (robots_forbids, Reason.ROBOTS, math.inf),
     (policy_forbids, Reason.POLICY, math.inf),
     (host_held, Reason.HOST, BOOT + 7),
-    (nobody_well, Reason.IDENTITY, BOOT + 5),
+    (nobody_well, Reason.IDENTITY, BOOT + 60),
     (proxy_busy, Reason.PROXY, math.inf),
     (address_busy, Reason.ADDRESS, math.inf),
 ]
@@ -169,6 +171,48 @@ def test_robots_txt_is_asked_about_the_agent_that_would_come() -> None:
     assert asked["b.test"] in {("strict", Reason.ROBOTS), ("free", Reason.ADMITTED)}
 
 
+def test_policy_is_asked_about_the_agent_that_would_come() -> None:
+    scene = Scene(PROXIED)
+
+    scene.admit()
+    scene.admission.page(f"https://{HOST}", HOST, URL, NOW, BOOT)
+
+    assert scene.policy.agents == ["out", "out"]
+
+
+def test_a_claim_waits_for_the_earliest_probe_while_nobody_is_there_to_ask() -> None:
+    scene = Scene(*TWO_PROXIES)
+    nobody_well(scene)
+    scene.identities.health["out2"].aside_until = BOOT + 40
+
+    answer = scene.admission.page(f"https://{HOST}", HOST, URL, NOW, BOOT)
+
+    assert answer == (Reason.IDENTITY, BOOT + 40)
+
+
+def test_who_was_refused_is_the_one_that_is_admitted() -> None:
+    scene = Scene(*TWO_PROXIES)
+    usual = scene.identities.own(HOST)
+    other = next(one for one in TWO_PROXIES if one is not usual)
+
+    decision = scene.admission.admit(URL, HOST, ADDRESS, NOW, BOOT, refused=other.name)
+
+    assert decision.choice == (other, "refused", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"), [("disallow_all", Reason.ORIGIN_UNREACHABLE), ("given_up", Reason.ORIGIN_GIVEN_UP)]
+)
+def test_an_origin_without_rules_at_a_host_that_has_answered_elsewhere_is_turned_down_as_what_it_is(
+    rule: str, reason: Reason
+) -> None:
+    scene = Scene()
+    origin = f"https://{HOST}:8443"
+    scene.robots.store(origin, rule, b"", NOW + 60)
+
+    assert scene.admit(f"{origin}/").reason is reason
+
+
 # one yes is one request
 
 
@@ -217,6 +261,16 @@ def test_a_proxy_has_a_clock_of_its_own_beside_that_of_the_address() -> None:
     )
     assert called == ["b.test"]
     assert scene.gates.address_ready_at("proxy out") == BOOT + PROXIED.proxy_delay
+
+
+def test_a_proxy_that_failed_is_left_alone_for_its_delay() -> None:
+    scene = Scene(PROXIED)
+    decision = scene.admit()
+
+    scene.admission.proxy_failed(decision, HOST, BOOT)
+
+    assert scene.gates.address_ready_at("proxy out") == BOOT + PROXIED.proxy_delay
+    assert scene.gates.address_ready_at(ADDRESS) <= BOOT, "nothing has reached the site"
 
 
 def test_what_was_admitted_and_not_sent_owes_nothing() -> None:

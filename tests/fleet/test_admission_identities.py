@@ -104,6 +104,95 @@ async def test_requests_through_one_proxy_keep_its_distance(tmp_path: Path) -> N
     assert min(gaps(requests, "proxy")[ALIVE]) >= 0.4 - 1e-6
 
 
+async def test_a_refusal_outlives_a_kill_and_the_draws_of_all_days(tmp_path: Path) -> None:
+    """Most hosts are given to somebody else each day: only what is written down keeps the others away."""
+    banned = True
+
+    def script(request: Request) -> Answer:
+        refuses = banned and request.host == "h3.test" and "robots" not in request.url
+        return Answer(403) if refuses else plain(request)
+
+    few = {host: HOSTS[host] for host in ("h3.test", "h4.test")}
+    health = IdentityHealth(explore_share=0.9, least_hosts=1e9)
+    async with virtual_cell(
+        tmp_path, few, script, pages=24, **{**SECTIONS, "identity_health": health}
+    ) as cell:
+        await cell.run(4)
+        first = {request.headers["User-Agent"] for request in cell.wire.requests if request.host == "h3.test"}
+        names: dict[str, set[str]] = {host: set() for host in few}
+        for _ in range(4):
+            cell.clock.advance(86_400.0)
+            await cell.kill()
+            cell.made._contact_at = cell.clock.boottime()
+            for request in await cell.run(4):
+                if "robots" not in request.url:
+                    names[request.host].add(request.headers["User-Agent"])
+        assert cell.frontier.hosts["h3.test"].record.refused
+        banned = False
+        await cell.run(5)
+
+        assert cell.frontier.hosts["h3.test"].record.refused == ""
+    assert names["h3.test"] == first
+    assert len(first) == 1
+    assert len(names["h4.test"]) > 1, "the draw does give hosts to others"
+
+
+async def test_a_dead_proxy_of_the_only_identity_is_left_alone_and_found_when_it_is_back(
+    tmp_path: Path,
+) -> None:
+    proxies = Proxies()
+    pool = (NamedIdentity("dead", proxy=DEAD),)
+    async with virtual_cell(tmp_path, HOSTS, proxies, pages=3, **{**SECTIONS, "identities": pool}) as cell:
+        resolved = 0
+        resolve = cell.wire.address
+
+        async def counted(host: str) -> str:
+            nonlocal resolved
+            resolved += 1
+            return await resolve(host)
+
+        cell.wire.address = counted  # type: ignore[method-assign]
+        await cell.run(58)
+        assert proxies.tries == 5
+        assert resolved <= 2 * len(HOSTS), "hosts wait for the probe, and are not claimed meanwhile"
+        proxies.mended = True
+        await cell.run(60)
+        rows = cell.rows("fetches", kind="page")
+
+    assert len(rows) == 3 * len(HOSTS)
+    assert {row["outcome"] for row in rows} == {"ok"}
+
+
+async def test_a_host_has_the_delay_that_is_asked_of_any_of_our_names(tmp_path: Path) -> None:
+    robots = b"User-agent: third-bot\nCrawl-delay: 4\n\nUser-agent: *\nAllow: /\n"
+
+    def script(request: Request) -> Answer:
+        return Answer(200, body=robots) if request.url.endswith("/robots.txt") else plain(request)
+
+    async with virtual_cell(tmp_path, HOSTS, script, pages=5, **SECTIONS) as cell:
+        requests = await cell.run(30)
+
+    assert len(requests) >= 5 * len(HOSTS)
+    assert min(gap for found in gaps(requests).values() for gap in found) >= 4.0 - 1e-6
+
+
+async def test_a_page_is_read_as_said_to_the_name_that_asked(tmp_path: Path) -> None:
+    page = b"<html><head><meta name=third-bot content=noindex></head><body><p>text</p></body></html>"
+
+    def script(request: Request) -> Answer:
+        if request.url.endswith("/robots.txt"):
+            return plain(request)
+        return Answer(200, headers={"content-type": "text/html"}, body=page)
+
+    async with virtual_cell(tmp_path, HOSTS, script, pages=1, **SECTIONS) as cell:
+        await cell.run(10)
+        asked = {row["host"]: row["identity"] for row in cell.rows("fetches", kind="page")}
+        barred = {row["host"] for row in cell.rows("pages") if row["noindex"]}
+
+    assert barred == {host for host, identity in asked.items() if identity == "alive"}
+    assert 0 < len(barred) < len(HOSTS)
+
+
 async def test_a_host_that_bans_us_is_asked_by_nobody_else(tmp_path: Path) -> None:
     def script(request: Request) -> Answer:
         return Answer(403) if request.host == "h3.test" and "robots" not in request.url else plain(request)

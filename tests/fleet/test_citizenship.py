@@ -169,7 +169,7 @@ def test_whoever_looks_is_told_what_is_missing_and_why(crawled: Fleet, tmp_path:
 def test_where_the_policy_is_to_stop_a_page_is_not_fetched_again(crawled: Fleet) -> None:
     told = CliRunner().invoke(main, ["explain", crawled.web.seeds[3], "--home", str(crawled.home)]).output
 
-    assert "nothing: dropped (use refused: search)" in told
+    assert "dropped (use_refused)" in told
     assert [entry.path for entry in crawled.requests_to(REFUSING)] == [
         "/robots.txt"
     ]  # it has said so in there

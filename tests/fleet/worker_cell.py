@@ -54,6 +54,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     outcome: Outcome | None = None
     proxy_failed: bool = False
+    body: bytes = b""
 
 
 Script = Callable[[Request], Answer]
@@ -99,6 +100,7 @@ class Wire:
         return Response(
             outcome, status=answer.status, headers=answer.headers, started_at=at, duration=answer.took,
             sent=not answer.proxy_failed, address=address, proxy_failed=answer.proxy_failed,
+            body=answer.body,
         )  # fmt: skip
 
     def pinned(self, host: str) -> str | None:

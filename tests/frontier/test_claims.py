@@ -6,11 +6,14 @@ from hypothesis import strategies as st
 
 from crawl_platform.admission.hosts import SEED
 from crawl_platform.admission.politeness import ImpoliteError
+from crawl_platform.admission.preferences import dropped_by_page
+from crawl_platform.admission.rules import HostRules
 from crawl_platform.frontier.frontier import DROPS
 from crawl_platform.frontier.lease import Lease, RobotsLease
-from crawl_platform.frontier.records import FASTLANE, LANES, REFRESH
+from crawl_platform.frontier.records import DROPPED, FASTLANE, LANES, REFRESH
+from crawl_platform.settings import Citizenship, Settings
 from crawl_platform.testing.builders import FrontierRig
-from tests.frontier.scenes import A, B, hand_back, move, url
+from tests.frontier.scenes import A, B, hand_back, known, move, url
 
 
 def claims(rig: FrontierRig, patience: float = 1e9) -> list[str]:
@@ -242,6 +245,79 @@ def test_a_denied_url_waits_for_the_next_robots_without_a_fetch() -> None:
     assert rig.claim() is None
     rig.clock.advance(86_400.0)
     assert rig.claim_page().url in (url("private/1"), url("private/2"))
+
+
+class Refuses:
+    """The policy about uses, as a site's word on them would make it."""
+
+    def __init__(self) -> None:
+        self.word = True
+
+    def refuses(self, host: str, url: str, agent: str) -> bool:
+        return self.word
+
+
+def test_what_is_dropped_for_its_use_is_looked_at_again_and_comes_back_when_the_site_allows_it() -> None:
+    rig = FrontierRig(A)
+    rig.admission._policy = policy = Refuses()
+    rig.discover(url("1"))
+
+    rig.clock.advance(10)
+
+    def look() -> Lease | RobotsLease | None:
+        lease = rig.claim()
+        denied, rig.frontier.denied = rig.frontier.denied, []
+        rig.apply(*((lambda planner, lease=lease: planner.denied(lease)) for lease in denied))
+        return lease
+
+    assert look() is None
+    assert (known(rig, url("1")).state, known(rig, url("1")).reason) == (DROPPED, "use_refused")
+    for _ in range(3):
+        rig.clock.advance(7 * 86_400.0 - 60)
+        assert look() is None
+        assert rig.frontier.denied == []
+        rig.clock.advance(60)
+        assert look() is None  # it still says no: as long again
+    policy.word = False
+    rig.clock.advance(7 * 86_400.0)
+    lease = look()
+    assert isinstance(lease, Lease)
+    assert lease.url == url("1")
+
+
+def test_a_page_that_refused_its_use_is_asked_for_again_only_under_another_policy() -> None:
+    stop = Citizenship(on_refusal="stop")
+    rig = FrontierRig(A)
+    rig.frontier.rules = HostRules(Settings(home="", citizenship=stop))
+    rig.discover(url("1"))
+    rig.finish(rig.claim_page(), "refused", reason=dropped_by_page(stop))
+    for _ in range(3):
+        rig.clock.advance(7 * 86_400.0)
+        rig.allow_all(A)
+        assert rig.claim() is None
+        (denied,), rig.frontier.denied = rig.frontier.denied, []
+        rig.apply(lambda planner, lease=denied: planner.denied(lease))
+        assert known(rig, url("1")).reason == dropped_by_page(stop)
+
+    rig.frontier.rules = HostRules(Settings(home="", citizenship=Citizenship(on_refusal="record")))
+    rig.clock.advance(7 * 86_400.0)
+
+    assert rig.claim_page().url == url("1")
+
+
+def test_nobody_who_could_ask_a_host_means_that_it_is_not_claimed() -> None:
+    rig = FrontierRig(A)
+    rig.discover(url("1"))
+    identities = rig.admission.identities
+    for _ in range(5):
+        identities.ended(identities.choose(A, *rig.times()), A, "proxy", rig.clock.boottime())  # type: ignore[arg-type]
+    first_probe = identities.ask_again_at(A, rig.clock.boottime())
+
+    rig.clock.advance(10)
+    assert rig.claim() is None
+    assert rig.frontier.agenda.next_at() == first_probe
+    rig.clock.advance(first_probe - rig.clock.boottime())
+    assert rig.claim_page().url == url("1")
 
 
 def test_a_site_that_forbids_thousands_of_its_urls_does_not_hold_up_the_others() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawl_platform.fetch.pace import Pace
+from crawl_platform.fetch.deadlines import Deadlines
 from crawl_platform.settings import Fetch
 
 SETTINGS = Fetch(
@@ -20,20 +20,20 @@ Event = tuple[float, int]
 
 
 def ending(events: list[Event], headed_at: float | None, until: float = 100.0) -> tuple[str, float] | None:
-    """How and when an answer with these pieces is cut off, looking only when the pace says that it is due."""
-    pace = Pace(SETTINGS, 0.0)
+    """How and when an answer with these pieces is cut off, looking only when it is due."""
+    deadlines = Deadlines(SETTINGS, 0.0)
     waiting = sorted(
         [*((at, size, False) for at, size in events), *([(headed_at, 0, True)] if headed_at else [])]
     )
-    while pace.due() <= until:
-        while waiting and waiting[0][0] <= pace.due():
+    while deadlines.due() <= until:
+        while waiting and waiting[0][0] <= deadlines.due():
             at, size, headed = waiting.pop(0)
             if headed:
-                pace.phase(True)
+                deadlines.phase(True)
             else:
-                pace.received(size, at)
-        now = pace.due()
-        error = pace.verdict(now)
+                deadlines.received(size, at)
+        now = deadlines.due()
+        error = deadlines.verdict(now)
         if error is not None:
             return error.outcome, now
     return None
@@ -82,16 +82,16 @@ def test_an_answer_that_keeps_the_rate_is_cut_off_by_the_total_alone(size: int) 
 
 
 def test_ablation_without_a_least_rate_a_drip_lives_until_the_total() -> None:
-    class Patient(Pace):
+    class Patient(Deadlines):
         def _rate(self, now: float) -> None:
             self._mark = (now, 0)
 
-    drip, patient = Pace(SETTINGS, 0.0), Patient(SETTINGS, 0.0)
-    for pace in (drip, patient):
-        pace.received(5, 1.0)
-        pace.phase(True)
+    drip, patient = Deadlines(SETTINGS, 0.0), Patient(SETTINGS, 0.0)
+    for deadlines in (drip, patient):
+        deadlines.received(5, 1.0)
+        deadlines.phase(True)
         for second in range(2, 8):
-            pace.received(5, float(second))
+            deadlines.received(5, float(second))
 
     assert drip.verdict(7.0) is not None
     assert patient.verdict(7.0) is None

@@ -8,7 +8,7 @@ from crawl_platform.fetch.outcome import Outcome
 from crawl_platform.settings import Fetch
 
 
-class Pace:
+class Deadlines:
     __slots__ = ("_begun", "_headed", "_last", "_mark", "_phase", "_received", "_settings", "first_byte_at")
 
     def __init__(self, settings: Fetch, now: float) -> None:
