@@ -3,7 +3,8 @@
 `digest`: milliseconds of CPU that the full digest of a page of about 130 KB takes beyond the bare parse and hrefs
 of the same page in the same run (Lexbor; the budget is 1.8, the aim 1.2). Both take turns, so that they meet the
 same machine; the least of many turns counts, and the median is told beside it. Where parsel is installed, its
-parse and hrefs are measured as well. `urls` and `robots` are `bench.parsing_urls` and `bench.parsing_robots`.
+parse and hrefs are measured as well. `per_link_us` are the microseconds beyond bare of one more link. `urls` and
+`robots` are `bench.parsing_urls` and `bench.parsing_robots`.
 """
 
 import argparse
