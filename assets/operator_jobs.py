@@ -40,7 +40,7 @@ def _recrawl(client: FleetClient, request: Request) -> int:
 
 def _promote(client: FleetClient, request: Request) -> int:
     host = require_host(request.target)
-    reason = f"asked for by {request.requested_by}: {request.reason}"
+    reason = f"asked for by {request.requested_by}: {request.reason or 'no reason given'}"
     return client.promote(host, [f"https://{host}/"], decision_id=request.request_id, reason=reason)
 
 

@@ -114,7 +114,7 @@ class Handover:
             self._log("request %s refused: %s", request.request_id, error)
             refuse(self._store, request, str(error), self._now, "promotion sensor")
             return
-        reason = f"asked for by {request.requested_by}: {request.reason}"
+        reason = f"asked for by {request.requested_by}: {request.reason or 'no reason given'}"
         self._promote(request.target, urls, request.request_id, reason)
 
     def _bar(self, request: Request) -> None:

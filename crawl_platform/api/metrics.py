@@ -33,7 +33,11 @@ FROM_BEATS_COUNTED: tuple[Family, ...] = (
     ("pages", "crawl_pages", "Of these, successes and redirects."),
     ("errors", "crawl_fetch_errors", "Of these, neither."),
     ("bytes", "crawl_fetched_bytes", "Body bytes read from sockets since the cell started."),
-    ("impolite", "crawl_stopped_requests", "Requests stopped at the last look: a bug, or a clock just moved."),
+    (
+        "impolite",
+        "crawl_stopped_requests",
+        "Requests stopped at the last look: a bug, or a clock just moved.",
+    ),
     ("dropped_messages", "crawl_dropped_messages", "Messages to other cells that NATS would not take."),
 )
 FROM_BEATS: tuple[Family, ...] = (

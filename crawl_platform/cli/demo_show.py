@@ -17,7 +17,7 @@ from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.demo_analysis import Analysis
 from crawl_platform.cli.output import versions_text
 from crawl_platform.cli.run import Interrupts
-from crawl_platform.errors import ExchangeError
+from crawl_platform.errors import ConfigurationError, ExchangeError
 from crawl_platform.settings import Settings
 from crawl_platform.simulation.log import Entry
 from crawl_platform.simulation.running import Ready
@@ -170,7 +170,11 @@ class Show:
         row = self._one(RECRAWL_CANDIDATE)
         if row is not None:
             request_id = f"demo-{len(self.fastlane)}-{self.elapsed:.0f}"
-            self._crawl.fleet.recrawl(row["url"], request_id=request_id)
+            try:
+                self._crawl.fleet.recrawl(row["url"], request_id=request_id)
+            except ConfigurationError as error:  # its host was excluded while we watch
+                self.say(f"no recrawl: {error}")
+                return
             self._pending = (request_id, time.monotonic())
 
     def _window(self) -> str | None:

@@ -78,15 +78,15 @@ def seed(
 
 @click.command()
 @click.argument("host")
-@click.option("--now", is_flag=True, help="Promote at once instead of leaving it to the next decision.")
+@click.option("--now", is_flag=True, help="Promote at once, without Dagster.")
 @reason_option
 @json_option
 @home_option
 def promote(host: str, now: bool, reason: str, as_json: bool, home: Path) -> None:
     """Ask for HOST to be promoted from the horizon to the seed.
 
-    Dagster decides at its next ranking and writes down the evidence; --now skips the decision (an
-    operator's word), the request is kept either way.
+    A sensor of Dagster's carries the request out unless HOST is excluded, and the next ranking writes down where
+    HOST stands; --now doesn't wait for Dagster. The request is kept either way.
     """
     crawl = Crawl.at(home)
     name = named_host(host)
@@ -103,7 +103,11 @@ def promote(host: str, now: bool, reason: str, as_json: bool, home: Path) -> Non
     if as_json:
         print_json({"request_id": request_id, "host": name, "promoted": now})
     else:
-        click.echo(f"{name} is promoted" if now else f"asked for {name}: the next decision run takes it up")
+        click.echo(
+            f"{name} is promoted"
+            if now
+            else f"asked for {name}: it is promoted within moments, and the next ranking writes down its evidence"
+        )
 
 
 def known_urls(crawl: Crawl, host: str) -> list[str]:

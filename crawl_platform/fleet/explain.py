@@ -208,6 +208,8 @@ def _host_facts(look: Look, host: str, shard: int, found: Found) -> dict[str, An
     policy = policy_for(policies, host)
     if policy is not None:
         state = policy.state
+    elif found.host is not None and found.host.excluded:
+        state = "excluded"
     elif found.host is not None:
         state = "seed"
     else:

@@ -20,7 +20,10 @@ TOLERANCE = 0.02
 PAIRED = f"""
 CREATE OR REPLACE TEMP TABLE paired AS
 WITH in_force AS (
-    SELECT host, happened_at, delay FROM hosts WHERE event IN ('robots', 'paced') AND delay IS NOT NULL
+    SELECT host, happened_at,
+        CASE WHEN event = 'paced' AND detail = 'recovers' THEN min(delay) OVER (PARTITION BY host ORDER BY happened_at)
+            ELSE delay END AS delay
+    FROM hosts WHERE event IN ('robots', 'paced') AND delay IS NOT NULL
 ),
 by_host AS (
     SELECT 'host' AS of, host AS name, host, fetch_id, starts,
@@ -45,7 +48,8 @@ SELECT of, name, fetch_id, starts, delay, epoch(starts - free_at) AS gap,
 FROM owed WHERE free_at IS NOT NULL
 """
 """Each request with the end of the one before it at the same host, and at the same address, and the delay in force:
-for a host what was last told of it, when its robots.txt was read or its pace changed; the set one if nothing was."""
+for a host what was last told of it, when its robots.txt was read or its pace changed; the set one if nothing was.
+A host that recovers does so step by step, and few steps are told: from then on its shortest delay counts."""
 
 UNASKED = """
 SELECT f.fetch_id, f.url, f.started_at FROM recent f

@@ -75,3 +75,19 @@ def test_a_store_on_this_machine_beats_the_snapshot(tmp_path: Path) -> None:
 
     assert (facts["host"]["cell"], facts["host"]["known_urls"]) == ("cell-0", 1)
     assert (facts["state"]["state"], facts["state"]["reason"]) == ("gone", "gone now")
+
+
+def test_an_excluded_host_is_excluded_also_while_no_fleet_runs(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    lake.create(4)
+    shard = shard_of("a.test", 4)
+    kv = RocksKV(tmp_path / "cells" / "cell-0" / "state")
+    batch = Batch()
+    batch.put(host_key(shard, "a.test"), encode(HostRecord(admitted=True, excluded=True)))
+    kv.write(batch, sync=True)
+    kv.close()
+
+    facts = explain_url(sources(tmp_path, lake), URL)
+
+    assert facts["host"]["state"] == "excluded"
+    assert "nothing: its host is excluded" in "\n".join(in_words(facts))

@@ -283,6 +283,19 @@ def test_a_crawl_delay_is_in_force_from_the_robots_file_that_asked_for_it(small)
     assert small.value("short_gaps") == 1
 
 
+def test_a_host_that_recovers_is_held_to_its_shortest_delay_and_one_that_was_slowed_to_the_longer(small):
+    polite_crawl(small)
+    small.add("hosts", 999.9, host="a.test", event="robots", delay=2.0)
+    small.add("hosts", 999.8, host="a.test", event="paced", detail="overload: rate_limited", delay=8.0)
+    for ago in (990, 985):  # 5 s apart: too soon
+        small.fetch("https://a.test/x", ago)
+    small.add("hosts", 980, host="a.test", event="paced", detail="recovers", delay=6.0)
+    for ago in (970, 967):  # 3 s apart: steps of the recovery are not all told
+        small.fetch("https://a.test/x", ago)
+
+    assert small.value("short_gaps") == 1
+
+
 def test_fetches_that_never_became_a_request_are_nobodys_burden(small):
     polite_crawl(small)
     for ago in (100.0, 100.0, 99.9):
