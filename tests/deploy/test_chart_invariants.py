@@ -204,6 +204,7 @@ def test_every_command_of_ours_exists_with_its_options(rendered: Rendered) -> No
         assert all(option in text for option in options), (name, options)
 
 
+@pytest.mark.long
 def test_every_other_command_is_in_the_image_and_knows_its_options(rendered: Rendered) -> None:
     others = {name: line for name, line in commands(rendered).items() if line[0] != "python"}
     assert {line[0] for line in others.values()} >= {"dagster", "dagster-webserver", "dagster-daemon"}

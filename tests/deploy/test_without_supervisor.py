@@ -48,6 +48,7 @@ def small_world(tmp_path: Path) -> Iterator[World]:
         yield running_world
 
 
+@pytest.mark.long
 def test_two_cells_one_of_them_started_anew_crawl_a_web_to_its_end(
     tmp_path: Path, small_world: World
 ) -> None:

@@ -100,6 +100,7 @@ def test_without_masks_a_date_is_a_change(monkeypatch: pytest.MonkeyPatch) -> No
     assert of(BASE.format(" on May 26, 2026")) != of(BASE.format(" on Nov 11, 2026"))
 
 
+@pytest.mark.long
 def test_without_masks_and_regions_public_noise_is_change(monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module("crawl_platform.digest.fingerprint")
     monkeypatch.setattr(module, "mask", lambda text: text)

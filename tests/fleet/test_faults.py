@@ -243,6 +243,7 @@ def test_after_a_kill_at_a_fault_point(kills: Together, point: str) -> None:
     kills.result(point)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", [MIDDLE])
 def test_after_a_kill_in_the_middle_of_a_manual(kills: Together, point: str) -> None:
     kills.result(point)

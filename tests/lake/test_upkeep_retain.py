@@ -233,6 +233,7 @@ def in_a_lake(new_lake: Path, history: list[Visit], days: int, check: Callable[[
         check(aging)
 
 
+@pytest.mark.long
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(visits, min_size=1, max_size=8), days=st.integers(0, 6))
 def test_every_page_keeps_its_links_and_body_and_every_row_its_fetch(

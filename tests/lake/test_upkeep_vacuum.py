@@ -324,6 +324,7 @@ def test_the_log_is_cut_off_before_history(grown: AgingLake) -> None:
     assert "log entries deleted" in actions(report, "vacuum")["fetches"].detail
 
 
+@pytest.mark.long
 def test_after_that_all_of_history_opens_in_both_engines(grown: AgingLake) -> None:
     grown.upkeep(history_days=3.0)
     start = oldest_readable(grown.lake.root)["fetches"]

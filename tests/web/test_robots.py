@@ -145,6 +145,7 @@ def test_utf_16_is_read() -> None:
     assert not parse("\ufeffuser-agent: *\ndisallow: /a".encode("utf-16-le")).allows("/a", "foobot")
 
 
+@pytest.mark.long
 @given(st.binary() | LINES.map(str.encode), st.text())
 @example(b"user-agent: *\ndisallow: $", "/")
 def test_parse_never_raises(body: bytes, path: str) -> None:
