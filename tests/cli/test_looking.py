@@ -16,6 +16,8 @@ from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Fleet, Settings
 from tests.cli.crawling import HOST, ONE, TEXT, Command, small_crawl
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Command, str]]:

@@ -191,6 +191,7 @@ def help_of(*command: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_every_command_of_ours_exists_with_its_options(rendered: Rendered) -> None:
     ours = {name: line for name, line in commands(rendered).items() if line[0] == "python"}
     assert len(ours) >= 6

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 SECRETS = re.compile(r"password|secret|token|api_?key", re.IGNORECASE)
 BUILD_TOOLS = re.compile(r"\b(gcc|g\+\+|build-essential|make|git|curl|wget|apt(-get)?)\b")
 ROLES = {

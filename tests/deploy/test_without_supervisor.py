@@ -28,6 +28,8 @@ from tests.fleet.checks import (
 from tests.fleet.harness import eventually
 from tests.fleet.sites import Plan, World, serve
 
+pytestmark = pytest.mark.long
+
 TWO = FleetSettings(cells=2, shards=8)
 HOSTS = 6
 STALLED = 8.0

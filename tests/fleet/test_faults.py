@@ -48,6 +48,8 @@ from tests.fleet.sites import Plan, Site, serve
 from tests.fleet.state import CellState
 from tests.fleet.together import Together, side_by_side
 
+pytestmark = pytest.mark.long
+
 FASTER = Commit(epoch_seconds=0.4, fast_seconds=0.2, stats_seconds=5.0)
 """Enough epochs in a crawl of three seconds to die in the third or fourth."""
 KILLABLE = ("cell-0", "committer", "nats")

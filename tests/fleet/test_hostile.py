@@ -29,6 +29,8 @@ from tests.fleet.checks import assert_brought_home, assert_drained, assert_nothi
 from tests.fleet.harness import Fleet, eventually, fetch_from
 from tests.fleet.sites import Plan, World, serve
 
+pytestmark = pytest.mark.long
+
 HOST, STRAY = "one.test", "stray.test"
 UNHOLDABLE: dict[str, InboxMessage] = {
     "a value beyond any rank": Discover((DiscoveredUrl(f"http://{HOST}/v", 0, -1e300),)),

@@ -3,11 +3,15 @@
 import gzip
 from pathlib import Path
 
+import pytest
+
 from crawl_platform.settings import Commit
 from crawl_platform.simulation.running import launch
 from tests.fleet.checks import asked, assert_polite
 from tests.fleet.harness import Fleet, eventually
 from tests.fleet.sites import free_port
+
+pytestmark = pytest.mark.long
 
 SITE = "maps.test"
 

@@ -25,6 +25,8 @@ from tests.fleet.checks import assert_one_row_per_request, assert_whole_at_every
 from tests.fleet.harness import DELAY, Fleet, Row, fetch_from
 from tests.fleet.state import CellState
 
+pytestmark = pytest.mark.long
+
 SECONDS = 25.0
 BACKOFF = 1.0
 """Seconds that a host is left alone after a failure of its own."""

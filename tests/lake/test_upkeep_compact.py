@@ -23,6 +23,8 @@ from crawl_platform.lake.upkeep.report import WRITTEN, Budget
 from tests.lake.aging import AgingLake, actions, clock_days_ago
 from tests.lake.samples import commit, day, rows
 
+pytestmark = pytest.mark.long
+
 DAILY = [table.name for table in TABLES.values() if table.partition_by]
 
 

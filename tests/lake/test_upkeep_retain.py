@@ -18,6 +18,8 @@ from crawl_platform.lake.upkeep.report import Budget
 from crawl_platform.testing.builders import sample_row
 from tests.lake.aging import AgingLake, actions, clock_days_ago
 
+pytestmark = pytest.mark.long
+
 SHORT = {"links_days": 2.0, "pages_days": 3.0, "fetches_days": 1.0, "compact_after_files": 1000}
 
 

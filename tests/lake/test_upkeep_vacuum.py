@@ -21,6 +21,8 @@ from crawl_platform.lake.upkeep.vacuum import (
 from tests.lake.aging import DAY, AgingLake, actions, clock_days_ago
 from tests.lake.samples import rows
 
+pytestmark = pytest.mark.long
+
 EVERYTHING = {
     name: f"SELECT * FROM {name} ORDER BY ALL"
     for name in ("fetches", "links", "pages", "links_now", "pages_now", "commits")

@@ -90,6 +90,7 @@ def test_the_same_inputs_give_the_same_decisions_and_the_same_bytes(harness, cra
     assert lake.query("SELECT decision_id FROM decisions ORDER BY ALL").equals(decided)
 
 
+@pytest.mark.long
 def test_new_links_lead_to_the_next_hosts_and_never_to_the_same_again(harness, crawl, lake, clock):
     small_web(crawl)
     harness.decide()
@@ -182,6 +183,7 @@ def test_the_materialization_shows_this_times_verdicts_and_the_last_promotions(h
     assert "promoted" in metadata["evidence"]
 
 
+@pytest.mark.long
 def test_a_held_host_is_one_decision_however_often_it_is_ranked(harness, crawl, lake, clock):
     small_web(crawl)
     ask(lake, clock, "exclude", "honest-0.test", via="exchange")
@@ -242,6 +244,7 @@ def test_a_later_run_of_promotions_alone_refuses_as_well(harness, crawl, lake):
     assert promoted(lake) == {}
 
 
+@pytest.mark.long
 def test_without_that_look_it_would_promote(harness, crawl, lake, monkeypatch):
     """Ablation."""
     monkeypatch.setattr("assets.promotion.UPSTREAM_CHECKS", {})
@@ -294,6 +297,7 @@ def test_decided_promotions_reach_the_fleet_without_a_run(harness, crawl, fleet,
     assert (urls, decision, reason) == (row["urls"], row["decision_id"], row["reason"])
 
 
+@pytest.mark.long
 def test_a_repeated_tick_publishes_nothing_again(harness, crawl, fleet):
     small_web(crawl)
     harness.decide()
@@ -305,6 +309,7 @@ def test_a_repeated_tick_publishes_nothing_again(harness, crawl, fleet):
     assert fleet.calls == calls
 
 
+@pytest.mark.long
 def test_what_could_not_be_published_is_published_on_a_later_tick(harness, crawl, fleet):
     small_web(crawl)
     harness.decide()

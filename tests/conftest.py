@@ -1,0 +1,12 @@
+"""How hard properties are tried: a little at every `make test`, thoroughly in `make test-long`."""
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("quick", max_examples=25)
+settings.register_profile("thorough", max_examples=200)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Properties that name their own number of examples keep it."""
+    settings.load_profile("thorough" if config.getoption("markexpr") == "long" else "quick")
