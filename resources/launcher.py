@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-GRACE = 10.0
-"""Seconds that a process gets to end by itself before it is killed."""
+GRACE = 6.0
+"""Seconds that a process gets to end by itself before it is killed. Less than the fleet's supervisor gives all of us:
+killed ourselves, we would leave a run behind."""
 PR_SET_PDEATHSIG = 1
 
 

@@ -6,6 +6,7 @@ again, and the store knows everything that was committed.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import shutil
@@ -55,6 +56,8 @@ FORGET_IDLE = 10.0
 DISK_EVERY = 3.0
 LANDING = 5.0
 """Seconds that requests in flight get at a stop."""
+PUBLISHING = 2.0
+"""Seconds that NATS gets at a stop to take what was committed last."""
 STARVING_IDLE = 0.5
 """A cell that has nothing to claim for this long (seconds) closes its epoch early."""
 
@@ -240,7 +243,8 @@ class Cell:
         for series in (self._bulk, self._fast):
             await series.close()
         self._publisher.wake()
-        await asyncio.sleep(0.3)
+        with contextlib.suppress(TimeoutError):  # without NATS the outbox keeps it until the next start
+            await asyncio.wait_for(self._publisher.all_published(), PUBLISHING)
 
     # dispatch
 

@@ -32,7 +32,8 @@ GAP_PATIENCE = 2.0
 """Seconds between requests for a missing manifest."""
 CATALOG_SECONDS = 10.0
 """Least time between two writes of the catalogue that plain DuckDB opens."""
-
+LAST_ROUNDS = 5.0
+"""Seconds in which the last manifests are committed at a stop."""
 UPKEEP_POLL = 0.1
 
 
@@ -76,18 +77,33 @@ class CommitterProcess:
         await self._exchange.ring("bell.resend.all")
         await self._exchange.serve(SUBJECT, self._take_order)
         while not stop.is_set():
-            await self._lease.renew()
             try:
-                messages = await queue.fetch(wait=0.25)
+                await self._commit_next(queue)
             except ExchangeError as error:
                 log.warning("manifests wait: %s", error)
                 await asyncio.sleep(1.0)
                 continue
-            if await self._take(messages) or self._waiting:
-                await self._round()
             if self._orders:
                 await self._upkeep(*self._orders.pop(0), stop)
+        await self._commit_rest(queue)
         await self._lease.release()
+
+    async def _commit_next(self, queue: Any) -> bool:
+        """One round over what has arrived; whether anything had."""
+        await self._lease.renew()
+        arrived = await self._take(await queue.fetch(wait=0.25))
+        if arrived or self._waiting:
+            await self._round()
+        return arrived
+
+    async def _commit_rest(self, queue: Any) -> None:
+        """At a stop the cells have ended before us: what they published last is still committed."""
+        until = self._clock.boottime() + LAST_ROUNDS
+        try:
+            while self._clock.boottime() < until and await self._commit_next(queue):
+                pass
+        except ExchangeError as error:
+            log.warning("what was published last waits for the next start: %s", error)
 
     def _take_order(self, data: bytes, respond: Respond) -> None:
         self._orders.append((data, respond))

@@ -41,6 +41,7 @@ class Publisher:
         """Messages that NATS will never take, since the start."""
         self._published: set[tuple[str, int]] = set()
         self._wake = asyncio.Event()
+        self._all_out = asyncio.Event()
         self._check = asyncio.Event()
         self._tables = {
             t.name: DeltaWriter(lake_root / t.name, t)
@@ -50,7 +51,12 @@ class Publisher:
 
     def wake(self) -> None:
         """Something new is in the outbox."""
+        self._all_out.clear()
         self._wake.set()
+
+    async def all_published(self) -> None:
+        """Wait until NATS has all that the outbox holds."""
+        await self._all_out.wait()
 
     def check(self) -> None:
         """The committer has finished a round."""
@@ -59,7 +65,7 @@ class Publisher:
     def publish_again(self) -> None:
         """The committer misses a manifest of ours: send all that it has not confirmed."""
         self._published.clear()
-        self._wake.set()
+        self.wake()
 
     async def publish_forever(self) -> None:
         while True:
@@ -71,6 +77,8 @@ class Publisher:
                 log.warning("publishing waits: %s", error)
                 await asyncio.sleep(RETRY)
                 continue
+            if not self._wake.is_set():
+                self._all_out.set()
             await self._wake.wait()
 
     async def _publish_manifests(self) -> None:
