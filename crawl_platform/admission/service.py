@@ -24,6 +24,7 @@ from crawl_platform.admission.identities import Choice, Identities, verdict_on
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.robots import RobotsCache, Verdict
 from crawl_platform.fetch.outcome import Outcome
+from crawl_platform.web.url import origin_of_canonical
 
 
 class Reason(StrEnum):
@@ -155,7 +156,7 @@ class Admission:
         choice = self.identities.choose(host, now, boot, refused)
         if not robots:
             agent = (choice.persona if choice is not None else self.identities.own(host, refused)).agent
-            answer = self._page(_origin(url), host, url, now, boot, agent)
+            answer = self._page(origin_of_canonical(url), host, url, now, boot, agent)
             if answer.reason is not Reason.ADMITTED:
                 return Decision(*answer)
         if not self._gates.host_reserved(host, boot):
@@ -209,11 +210,6 @@ class Admission:
         self.identities.returns(decision.choice)
         called = [self._gates.release_address(gate) for gate in decision.gates]
         return [host for host in called if host]
-
-
-def _origin(url: str) -> str:
-    """Origin of a canonical URL, which says it in so many words."""
-    return "/".join(url.split("/", 3)[:3])
 
 
 def proxy_gate(choice: Choice) -> str | None:

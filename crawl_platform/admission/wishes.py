@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from crawl_platform.admission.preferences import treatment
 from crawl_platform.admission.robots import RobotsCache
 from crawl_platform.admission.rules import HostRules
-from crawl_platform.web.preferences import Statement, by_labels, combine
+from crawl_platform.web.preferences import combine, said_in_robots
 from crawl_platform.web.url import origin_of
 
 
@@ -28,10 +28,5 @@ class Wishes:
         robots = self._robots.rules_of(origin_of(url))
         if robots is None:
             return False
-        said = combine(
-            (
-                Statement("robots:content-signal", by_labels(robots.signals(url, agent))),
-                Statement("robots:content-usage", by_labels(robots.usage(url, agent))),
-            )
-        )
+        said = combine(said_in_robots(robots, url, agent))
         return bool(treatment(said, replace(citizenship, silence="allow")).refused)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
+from xxhash import xxh3_64_hexdigest
 
 from crawl_platform.digest import charset
 from crawl_platform.digest.blocks import main_text
@@ -45,7 +45,6 @@ def digest(
         return _html(body, url, content_type, said, agent)
     facts = _text(body, content_type) if kind == "text" else {"charset": ""}
     return Digest(
-        is_html=False,
         kind=kind,
         fingerprint=of_bytes(body),
         canonical=said.first("canonical"),
@@ -78,13 +77,11 @@ def _html(body: bytes, url: str, content_type: str | None, said: _Headers, agent
     title = page.title or ""
     text = main_text(page.blocks)[:MAX_TEXT]
     return Digest(
-        is_html=True,
         charset=encoding,
         fingerprint=fingerprint(title, page.blocks),
         simhash=simhash(text),
         text_hash=_text_hash(text),
         links=page.links,
-        links_hash=_links_hash(page.links),
         title=title[:MAX_TITLE],
         text=text,
         canonical=page.canonical or said.first("canonical"),
@@ -117,8 +114,3 @@ def _text(body: bytes, content_type: str | None) -> dict[str, object]:
 def _text_hash(text: str) -> str:
     """Of a text whose white space is collapsed; lines count as spaces."""
     return xxh3_64_hexdigest(text.rstrip().replace("\n", " ").encode("utf-8", "replace")) if text else ""
-
-
-def _links_hash(links: tuple[Link, ...]) -> int:
-    lines = [f"{link.url}\t{link.rel}\t{link.position}" for link in links]
-    return xxh3_64_intdigest("\n".join(lines).encode("utf-8", "replace"))

@@ -1,6 +1,7 @@
 """What a digest says about one body."""
 
 import msgspec
+from xxhash import xxh3_64_intdigest
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
@@ -25,7 +26,6 @@ class Digest(msgspec.Struct, frozen=True):
     `text_hash` are empty.
     """
 
-    is_html: bool
     charset: str
     """WHATWG name of the encoding that was used; '' for binary bodies."""
     fingerprint: str
@@ -35,8 +35,6 @@ class Digest(msgspec.Struct, frozen=True):
     text_hash: str = ""
     """xxh3_64 (hex) of the main text, white space folded and case kept; '' if there is no text."""
     links: tuple[Link, ...] = ()
-    links_hash: int = 0
-    """xxh3_64 (unsigned) over url, rel and position of all links, in document order."""
     title: str = ""
     text: str = ""
     """Main text, one line per block."""
@@ -68,3 +66,13 @@ class Digest(msgspec.Struct, frozen=True):
     """URLs of RSS, Atom, RDF and JSON feeds that the head names."""
     resources: tuple[str, ...] = ()
     """http(s) sources of images (`src` and `srcset`, also of `picture`), in document order, at most 1,000."""
+
+    @property
+    def is_html(self) -> bool:
+        return self.kind == "html"
+
+    @property
+    def links_hash(self) -> int:
+        """xxh3_64 (unsigned) over url, rel and position of all links, in document order; 0 for what is no HTML."""
+        lines = [f"{link.url}\t{link.rel}\t{link.position}" for link in self.links]
+        return xxh3_64_intdigest("\n".join(lines).encode("utf-8", "replace")) if self.is_html else 0

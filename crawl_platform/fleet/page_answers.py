@@ -21,8 +21,6 @@ LinkSet = dict[tuple[str, str, str], tuple[bool, str]]
 
 MOST_FEEDS = 5
 """Feeds taken from one page."""
-
-
 MOST_POINTERS = 100
 """Neighbours in a series and other languages that one page may name in its head."""
 

@@ -24,11 +24,11 @@ from crawl_platform.web.preferences import (
     Preferences,
     Statement,
     TdmRule,
-    by_labels,
     combine,
     content_usage,
     parse_tdmrep,
     robots_directives,
+    said_in_robots,
     tdm_file_says,
     tdm_reservation,
 )
@@ -88,11 +88,9 @@ def who_asked(settings: Settings, response: Response) -> str:
     return settings.identity.agent
 
 
-def _of_robots(parts: Parts, url: str, agent: str) -> Iterator[Statement]:
+def _of_robots(parts: Parts, url: str, agent: str) -> tuple[Statement, ...]:
     robots = parts.frontier.robots.rules_of(origin_of(url))
-    if robots is not None:
-        yield Statement("robots:content-signal", by_labels(robots.signals(url, agent)))
-        yield Statement("robots:content-usage", by_labels(robots.usage(url, agent)))
+    return said_in_robots(robots, url, agent) if robots is not None else ()
 
 
 def _of_headers(response: Response, agent: str) -> Iterator[Statement]:

@@ -46,7 +46,7 @@ from crawl_platform.scheduling.split import SplitCredit, target_share
 from crawl_platform.settings import Frontier as FrontierSettings
 from crawl_platform.settings import Refresh
 from crawl_platform.web.parameters import host_form
-from crawl_platform.web.url import host_of, origin_of
+from crawl_platform.web.url import host_of, origin_of_canonical
 
 BELOW_SURFACE = "surface_mode"
 """Why a page is dropped that lies too deep for what its host may have."""
@@ -232,7 +232,7 @@ class Frontier:
                 self._sleep(state, now, boot)
                 return None
             lane, url, both = choice
-            origin = origin_of(url)
+            origin = origin_of_canonical(url)
             answer = self.admission.page(origin, state.host, url, now, boot, state.record.refused)
             if answer.reason is Reason.ROBOTS_FIRST:
                 robots = self.moved.next_of(state, origin, now)
@@ -268,10 +268,6 @@ class Frontier:
         if not lease.record.reason.startswith(BY_PAGE) or lease.lane == FASTLANE:
             return False
         return lease.record.reason == dropped_by_page(self.rules.of(lease.host).citizenship)
-
-    def _turn(self, state: HostState) -> float:
-        """Seconds between two turns of the host."""
-        return self.delay(state.record, state.host)
 
     def delay(self, record: HostRecord, host: str) -> float:
         """Seconds from the end of a request to `host` to the start of the next: the delay in force."""
@@ -333,7 +329,7 @@ class Frontier:
             return None
         if lease.lane == REFRESH:
             state.refresh_turns += 1
-            self.revisits.taken(state, lease.record, now, self._turn(state))
+            self.revisits.taken(state, lease.record, now, self.delay(state.record, state.host))
         if not both:
             self.split.lend()
             return None
@@ -365,7 +361,7 @@ class Frontier:
             return
         at = boot + max(min(wakes) - now, 0.001)
         if not (spent or state.passed_over):
-            at = self.revisits.rests(state, boot, at, self._turn(state), boot - now)
+            at = self.revisits.rests(state, boot, at, self.delay(state.record, state.host), boot - now)
         self.agenda.put(state.host, at)
 
     # after a fetch

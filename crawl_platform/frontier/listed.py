@@ -5,7 +5,7 @@ Its bounds are its own: how many a host may have, how deep indexes may nest, how
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from crawl_platform.clock import DAY
 from crawl_platform.frontier.kv import Batch
@@ -28,6 +28,9 @@ from crawl_platform.scheduling.lastmod import claims_change, credible, learned
 from crawl_platform.scheduling.templates import group_id
 from crawl_platform.settings import Sitemaps
 from crawl_platform.web.url import canonicalize, host_of, resolve
+
+if TYPE_CHECKING:  # it looks at the frontier, which looks at the budgets here
+    from crawl_platform.frontier.overlay import Overlay
 
 SITEMAP_BUDGET, SITEMAP_WAITS = "sitemap_budget", "sitemap_waits"
 """Why a sitemap was put off: its host's bytes of the day are used up; too many large ones are being read."""
@@ -54,26 +57,6 @@ def value_of(level: int, place: int) -> float:
     return value_at(level) / (1 + place / 8)
 
 
-class Overlay(Protocol):
-    """A planner's view of hosts and URLs, and its ways to change them."""
-
-    def shard(self, host: str) -> int: ...
-
-    def get(self, key: bytes) -> bytes | None: ...
-
-    def host(self, host: str) -> HostRecord: ...
-
-    def load(self, host: str, url: str) -> UrlRecord | None: ...
-
-    def store(self, host: str, url: str, record: UrlRecord) -> None: ...
-
-    def requeue(self, host: str, url: str, record: UrlRecord, lane: int, rank: int) -> None: ...
-
-    def fetch_anew(self, host: str, url: str, record: UrlRecord) -> None:
-        """Its content counts as unknown, and it is queued as if it had just been found."""
-        ...
-
-
 def sitemap_group(host: str, sitemap: str) -> int:
     """Number of the group of URLs of `host` that a sitemap or feed lists."""
     return group_id(host, f"listed by {sitemap}")
@@ -96,7 +79,7 @@ class Listed:
     """The part of one plan that is about sitemaps and what they list."""
 
     def __init__(
-        self, overlay: Overlay, batch: Batch, now: float, settings: Callable[[str], Sitemaps]
+        self, overlay: "Overlay", batch: Batch, now: float, settings: Callable[[str], Sitemaps]
     ) -> None:
         self._overlay = overlay
         self._batch = batch

@@ -20,6 +20,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from crawl_platform.web.robots import Robots
+
 Says = dict[str, bool]
 """Category of use → whether it is welcome."""
 
@@ -67,6 +69,14 @@ class Statement(NamedTuple):
 
     source: str
     says: Says
+
+
+def said_in_robots(robots: Robots, url: str, agent: str) -> tuple[Statement, ...]:
+    """What a robots.txt says to `agent` about uses of `url`."""
+    return (
+        Statement("robots:content-signal", by_labels(robots.signals(url, agent))),
+        Statement("robots:content-usage", by_labels(robots.usage(url, agent))),
+    )
 
 
 class Preferences(NamedTuple):

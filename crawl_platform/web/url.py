@@ -308,6 +308,11 @@ def origin_of(url: str) -> str:
     return _parts(url)[1]
 
 
+def origin_of_canonical(url: str) -> str:
+    """`origin_of` a canonical URL, which says it in so many words: no parse."""
+    return "/".join(url.split("/", 3)[:3])
+
+
 def port_of(url: str) -> int | None:
     """The port that the canonical `url` names; None if it is the scheme's default."""
     port = _explicit_port(url)
