@@ -1,6 +1,7 @@
 """Stops, starts and accidents: whatever happens to the fleet's processes, the crawl comes to the same end."""
 
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -52,6 +53,30 @@ def a_fleet_that_was_stopped_cleanly_goes_on_where_it_was(folder: Path) -> None:
         assert_brought_home(fleet, site)
         assert_whole_at_every_commit(fleet.lake)
         assert_drained(fleet)
+
+
+def what_the_committer_had_not_taken_yet_is_committed_at_a_stop(folder: Path) -> None:
+    with serve(folder, Plan("one.test", 150)) as world, Fleet(folder / "home", world.web) as fleet:
+        fleet.start()
+        fleet.seed()
+        fleet.wait_requests(8)
+        committer = fleet.pid("committer")
+        assert fleet.process is not None
+
+        with fleet.suspended("committer"):
+            fleet.wait_requests(30)
+            fleet.process.terminate()
+            eventually(lambda: _is_asked_to_end(committer), 20.0)
+        fleet.stop()
+
+        assert_one_row_per_request(fleet.requests(), fleet.fetches())
+
+
+def _is_asked_to_end(pid: int) -> bool:
+    """Whether a SIGTERM waits for the suspended process."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    pending = int(status["ShdPnd"], 16) | int(status["SigPnd"], 16)
+    return bool(pending & 1 << (signal.SIGTERM - 1))
 
 
 def when_the_supervisor_is_killed_its_children_end_and_a_new_one_takes_over(folder: Path) -> None:
@@ -208,6 +233,7 @@ STORIES: dict[str, Callable[[Path], None]] = {
         at_the_default_delay_of_one_second_the_server_sees_one_second,
         a_cell_refuses_a_lake_that_was_restored_to_an_older_state,
         a_fleet_that_was_stopped_cleanly_goes_on_where_it_was,
+        what_the_committer_had_not_taken_yet_is_committed_at_a_stop,
         when_the_supervisor_is_killed_its_children_end_and_a_new_one_takes_over,
         two_cells_exchange_what_they_find_through_the_inbox,
     )
