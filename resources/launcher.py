@@ -5,9 +5,11 @@ parent). Here the code server listens on a socket whose place depends on the cra
 keep their cursors and tick history over restarts.
 
 Ends on SIGINT or SIGTERM, or when one of the three has died: then the others are ended too and the exit
-status is 1. If this process is killed, the kernel passes SIGTERM on to the three.
+status is 1. Runs in progress are interrupted and fail with a message that says so. If this process is killed, the
+kernel passes SIGTERM on to the three; the runs they leave behind are reported as failed at the next start.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -18,24 +20,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+import psutil
+
 GRACE = 6.0
 """Seconds that a process gets to end by itself before it is killed. Less than the fleet's supervisor gives all of us:
 killed ourselves, we would leave a run behind."""
 PR_SET_PDEATHSIG = 1
-
-
-PREPARE = "from dagster import DagsterInstance; DagsterInstance.get().dispose()"
-PREPARED = "storage-ready"
-
-
-def prepare_storage(home: Path) -> None:
-    """Create Dagster's databases once, before several processes would all do so at the same moment.
-
-    They would race: both stamp the same schema version, and no process starts on that storage again.
-    """
-    if not (home / PREPARED).exists():
-        subprocess.run([sys.executable, "-c", PREPARE], check=True)
-        (home / PREPARED).touch()
 
 
 def commands(home: Path, socket: Path, port: int) -> list[list[str]]:
@@ -66,6 +56,8 @@ class Group:
         while not self._asked_to_stop and all(child.poll() is None for child in self._children):
             time.sleep(0.1)
         for child in self._children:
+            for run in _runs_of(child):
+                _end(run, signal.SIGINT)
             _end(child, signal.SIGINT)
         deadline = time.monotonic() + GRACE
         while time.monotonic() < deadline and any(child.poll() is None for child in self._children):
@@ -81,9 +73,17 @@ def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM))
 
 
-def _end(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    if child.poll() is None:
-        child.send_signal(number)
+def _runs_of(child: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """Processes in which a code server executes runs. It would wait for their ends."""
+    try:
+        return psutil.Process(child.pid).children()
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _end(process: subprocess.Popen[bytes] | psutil.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.send_signal(number)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -93,9 +93,8 @@ def main(arguments: Sequence[str]) -> int:
     # Started with & from a script these are ignored, and children inherit that.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
-    home = Path(os.environ["DAGSTER_HOME"])
-    prepare_storage(home)
-    group = Group(commands(home, socket, port))
+    subprocess.run([sys.executable, "-m", "resources.dagster_storage"], check=True)
+    group = Group(commands(Path(os.environ["DAGSTER_HOME"]), socket, port))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, group.stop)
     return group.wait()

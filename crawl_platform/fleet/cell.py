@@ -54,7 +54,7 @@ HEARTBEAT = 2.0
 FENCE_MARGIN = 2.0
 FORGET_IDLE = 10.0
 DISK_EVERY = 3.0
-LANDING = 5.0
+LANDING = 3.0
 """Seconds that requests in flight get at a stop."""
 PUBLISHING = 2.0
 """Seconds that NATS gets at a stop to take what was committed last."""
@@ -231,7 +231,7 @@ class Cell:
             self._failure.set_exception(error)
 
     async def _drain(self) -> None:
-        """A clean stop within seconds: requests in flight get 5 s to land and to be read, then all is committed."""
+        """A clean stop within seconds: requests in flight get 3 s to land and to be read, then all is committed."""
         self._stopping = True
         self._wake.set()
         until = self._clock.boottime() + LANDING

@@ -7,18 +7,27 @@ import time
 
 import psutil
 import pytest
+from dagster import DagsterInstance, DagsterRunStatus, job
 
+from resources.dagster_storage import prepare_storage
 from resources.instance import instance_config
-from resources.launcher import Group, prepare_storage
+from resources.launcher import Group
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 STUBBORN = [sys.executable, "-c", "import signal, time; signal.signal(2, signal.SIG_IGN); time.sleep(60)"]
 SHORT = [sys.executable, "-c", "pass"]
 
+RUN = [sys.executable, "-c", "print('runs', flush=True); import time; time.sleep(60)"]
+CODE_SERVER = [
+    sys.executable,
+    "-c",
+    f"import signal, subprocess; signal.signal(2, lambda *_: None); subprocess.run({RUN})",
+]
+"""Waits for the end of the run that it executes."""
+
 OWNER = """
 import signal, sys
-from resources.instance import instance_config
-from resources.launcher import Group, prepare_storage
+from resources.launcher import Group
 group = Group([[sys.executable, "-c", "import time; time.sleep(60)"]] * 2)
 signal.signal(signal.SIGTERM, group.stop)
 print("started", flush=True)
@@ -78,13 +87,44 @@ def test_who_ignores_the_signal_is_killed_in_the_end(monkeypatch):
     assert wait_for_end(psutil.Process().children()) == []
 
 
-def test_storage_is_made_once_before_anybody_uses_it(tmp_path, monkeypatch):
+def test_a_run_in_progress_is_interrupted_and_not_waited_for(capfd):
+    group = Group([CODE_SERVER])
+    while "runs" not in capfd.readouterr().out:
+        time.sleep(0.05)
+    group.stop(signal.SIGTERM, None)
+    begun = time.monotonic()
+
+    assert group.wait() == 0
+    assert time.monotonic() - begun < 3
+    assert wait_for_end(psutil.Process().children()) == []
+
+
+@pytest.fixture
+def instance(tmp_path, monkeypatch):
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     (tmp_path / "dagster.yaml").write_text(instance_config("demo", postgres=False))
+    prepare_storage()
+    with DagsterInstance.get() as instance:
+        yield instance
 
-    prepare_storage(tmp_path)
-    databases = {path.name for path in tmp_path.rglob("*.db")}
-    monkeypatch.setattr("resources.launcher.PREPARE", "raise SystemExit(1)")
-    prepare_storage(tmp_path)
 
-    assert {"runs.db", "schedules.db", "index.db"} <= databases
+def test_storage_is_made_before_anybody_uses_it(tmp_path, instance):
+    assert {"runs.db", "schedules.db", "index.db"} <= {path.name for path in tmp_path.rglob("*.db")}
+
+
+def test_runs_that_a_killed_dagster_left_behind_are_reported_at_the_next_start(instance):
+    @job
+    def left_behind():
+        pass
+
+    left = instance.create_run_for_job(left_behind, status=DagsterRunStatus.STARTED)
+    done = instance.create_run_for_job(left_behind, status=DagsterRunStatus.SUCCESS)
+    waiting = instance.create_run_for_job(left_behind, status=DagsterRunStatus.NOT_STARTED)
+
+    prepare_storage()
+
+    now = {run.run_id: run.status for run in instance.get_runs()}
+    assert now[left.run_id] is DagsterRunStatus.FAILURE
+    assert now[done.run_id] is DagsterRunStatus.SUCCESS
+    assert now[waiting.run_id] is DagsterRunStatus.NOT_STARTED, "nobody has begun it: the daemon takes it up"
+    assert any("killed during this run" in (e.message or "") for e in instance.all_logs(left.run_id))
