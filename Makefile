@@ -38,7 +38,7 @@ check: setup
 	$(BIN)/lint-imports --no-cache
 
 test: check
-	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile tests
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile --no-loadscope-reorder tests
 
 test-long: setup
 	$(BIN)/python -m pytest -m long tests

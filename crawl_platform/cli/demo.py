@@ -24,7 +24,7 @@ from crawl_platform.simulation.verdict import read_log
 from resources.local_fleet import start_supervisor, stop_supervisor, wait_until_running
 
 MARKER = "this-is-a-demo"
-DELAY = 1.0
+DELAY = 0.7
 PACE = 1.5
 """How much faster than by default its pages change: in minutes something has to be learnt of them."""
 LONG_ENOUGH = 200.0

@@ -77,6 +77,8 @@ class HostState:
     threshold: float = 0.0
     """Index (days) above which its pages are visited, 0: none yet; written down with the host's next record."""
     look: Look = field(default_factory=Look)
+    checks: dict[int, int] = field(default_factory=dict)
+    """First checks of its groups since the start, as far as `Revisits` counts them."""
     refresh_turns: int = 0
     rest_until: float = 0.0
     """Boottime before which there is nothing to find for its spare turns."""

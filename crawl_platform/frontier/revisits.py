@@ -3,7 +3,8 @@
 A page is due at the age at which its index reaches its host's threshold, within the bounds of the settings, and
 not before it has changed with some probability: cost has a floor. Among the first pages that are due the one
 with the highest index is taken; now and then the one that has been due longest, so that nothing waits behind
-better pages for ever.
+better pages for ever. But first come pages of groups that have hardly been watched: pages of little value that are
+never checked would be believed to change like those that are.
 
 A turn for which nothing is due is spare: it goes to the best page that may be visited at all. Due times are plans,
 made with the threshold and the priors of their day; when these have changed, spare turns also look through the
@@ -26,6 +27,10 @@ from crawl_platform.settings import Refresh, Sitemaps
 
 CHOICE = 8
 """Pages that are due among which the best is taken: about 1 µs each."""
+WATCHED = 3
+"""Checks of a group from which on its pages have to be worth their turn."""
+MOST_WATCHED = 64
+"""Groups of a host that are given such checks: one that invents groups gets no more turns by that."""
 FALLEN = 0.8
 """Part of what it was to which a threshold has to fall before the queue is looked through again."""
 SITEMAPS = Sitemaps()
@@ -87,7 +92,13 @@ class Revisits:
         due = [entry for entry in state.ahead(kv, REFRESH, CHOICE) if entry.rank <= limit]
         if len(due) < 2 or self._oldest_turn(state):
             return due[0] if due else None
-        return max(due, key=lambda entry: self._index(state, entry.waiting, now))
+        unwatched = next((entry for entry in due if self._unwatched(state, entry.waiting)), None)
+        return unwatched or max(due, key=lambda entry: self._index(state, entry.waiting, now))
+
+    def _unwatched(self, state: HostState, page: UrlRecord | Waiting) -> bool:
+        checks = state.checks
+        room = page.group in checks or len(checks) < MOST_WATCHED
+        return page.kind == PAGE and room and checks.get(page.group, 0) < WATCHED
 
     def _oldest_turn(self, state: HostState) -> bool:
         return self._oldest_every > 0 and (state.refresh_turns + 1) % self._oldest_every == 0
@@ -150,6 +161,9 @@ class Revisits:
     def taken(self, state: HostState, page: UrlRecord, now: float, turn: float) -> None:
         """A page that was due is visited: how late it is tells what visits of this host are worth."""
         if page.fails or page.last_success_at == 0.0 or page.kind != PAGE or page.pulled:
+            return
+        if self._unwatched(state, page):
+            state.checks[page.group] = state.checks.get(page.group, 0) + 1
             return
         due = page.rank / 1000
         belief = self.belief(state.shard, state.host, page)

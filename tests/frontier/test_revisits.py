@@ -5,6 +5,7 @@ import math
 import pytest
 
 from crawl_platform.clock import DAY
+from crawl_platform.frontier import revisits
 from crawl_platform.frontier.lease import Lease
 from crawl_platform.frontier.records import REFRESH
 from crawl_platform.frontier.revisits import CHOICE
@@ -108,11 +109,58 @@ def order(rig: FrontierRig, count: int) -> list[str]:
     return urls
 
 
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough has been seen of all groups."""
+    monkeypatch.setattr(revisits, "WATCHED", 0)
+
+
+@pytest.mark.usefixtures("watched")
 def test_among_pages_that_are_due_the_one_with_the_highest_index_is_visited() -> None:
     rig = FrontierRig(A, refresh=SECONDS)
     due_together(rig, CHOICE)
 
     assert order(rig, CHOICE) == [url(f"{n}") for n in reversed(range(CHOICE))]
+
+
+def first_checks(rig: FrontierRig, turns: int) -> list[str]:
+    """Facets visited in so many turns, while articles that are worth ten times as much are always due."""
+    visited(rig, *(f"article/{n}" for n in range(4)), value=0.5)
+    visited(rig, *(f"facet?size={n}" for n in range(4)), value=0.05)
+    found = []
+    for _ in range(turns):
+        rig.clock.advance(SECONDS.interval_max)
+        lease = rig.claim_page()
+        rig.finish(lease)
+        found += [lease.url] if "facet" in lease.url else []
+    return found
+
+
+def test_the_first_checks_of_a_group_come_before_pages_that_are_worth_more() -> None:
+    assert len(first_checks(FrontierRig(A, refresh=SECONDS), 20)) == revisits.WATCHED
+
+
+@pytest.mark.usefixtures("watched")
+def test_ablation_without_first_checks_nobody_learns_how_pages_of_little_value_change() -> None:
+    assert first_checks(FrontierRig(A, refresh=SECONDS), 20) == []
+
+
+def test_a_host_that_invents_groups_gets_no_more_first_checks_than_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(revisits, "MOST_WATCHED", 2)
+    rig = FrontierRig(A, refresh=SECONDS)
+    visited(rig, *(f"{kind}/{kind}/x" for kind in ("b", "c", "d", "e")), value=0.05)
+    visited(rig, *(f"article/{n}" for n in range(4)), value=0.5)
+    poor = 0
+    for _ in range(30):
+        rig.clock.advance(SECONDS.interval_max)
+        lease = rig.claim_page()
+        rig.finish(lease)
+        poor += "article" not in lease.url
+
+    assert len(rig.frontier.hosts[A].checks) == 2
+    assert poor <= 2 * revisits.WATCHED + 1
 
 
 def worst_wait(share: float) -> int:
@@ -134,6 +182,7 @@ def test_now_and_then_the_page_due_longest_is_visited_so_that_nothing_starves() 
     assert worst_wait(0.05) <= 20
 
 
+@pytest.mark.usefixtures("watched")
 def test_ablation_without_oldest_first_a_poor_page_waits_for_as_long_as_better_ones_are_due() -> None:
     assert worst_wait(0.0) == 200
 
