@@ -4,8 +4,10 @@ TOML has `nan` and `inf`. Every comparison with `nan` is false, so a check like 
 like `max(ready, now + delay)` stands still: a delay of `nan` would be none at all.
 """
 
+import difflib
 import math
 import re
+import typing
 from ipaddress import ip_address, ip_network
 
 import msgspec
@@ -33,8 +35,28 @@ ABOVE_ZERO: dict[str, frozenset[str]] = {
     ),
 }  # fmt: skip
 """Section → settings with which a crawl at 0 would stand still, spin, or take nothing in."""
+_unknown = re.compile(r"unknown field `(?P<name>.+?)`(?: - at `\$\.?(?P<section>\w*))?").search
 _token = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 _host = re.compile(r"(?:\*\.)?[^\s/:@*\[\]]+|\[[0-9a-f:.]+\]", re.IGNORECASE).fullmatch
+
+
+def explain(error: msgspec.ValidationError, settings: type[msgspec.Struct]) -> str:
+    """What is wrong with the values given for `settings`; where a name is none, those that it could have been."""
+    found = _unknown(str(error))
+    if found is None:
+        return str(error)
+    name, section = found["name"], found["section"] or ""
+    known = _names(settings, section)
+    close = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+    return f"{section + '.' if section else ''}{name} is no setting; {hint}"
+
+
+def _names(settings: type[msgspec.Struct], section: str) -> list[str]:
+    """Names in a section, or of the settings themselves; those of the entries where the section is a list."""
+    kind = typing.get_type_hints(settings)[section] if section else settings
+    kind = next(iter(typing.get_args(kind)), kind)
+    return [name for name in getattr(kind, "__struct_fields__", ()) if name != "home"]
 
 
 def check_numbers(section: str, values: msgspec.Struct) -> None:

@@ -13,7 +13,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from crawl_platform.bounds import check_agent, check_match, check_nameservers, check_networks, check_numbers
+from crawl_platform.bounds import (
+    check_agent,
+    check_match,
+    check_nameservers,
+    check_networks,
+    check_numbers,
+    explain,
+)
 from crawl_platform.errors import ConfigurationError
 
 CONFIG_NAME = "crawl.toml"
@@ -459,8 +466,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Raise unless the crawl says whom to write to."""
         for contact in (self.identity.contact, *(one.contact for one in self.identities if one.contact)):
             if "@" not in contact and not contact.startswith(("http://", "https://")):
+                given = f"{contact!r} is no mail address or http(s) URL" if contact else "no contact given"
                 raise ConfigurationError(
-                    "no contact given: site owners must be able to reach you. "
+                    f"{given}: site owners must be able to reach you. "
                     "Pass --contact you@example.org (or set identity.contact in crawl.toml). "
                     "docs/politeness.md is written for those who will use it."
                 )
@@ -547,7 +555,7 @@ def _overridden(section: Section, values: dict[str, Any], where: str) -> Section
     try:
         return msgspec.convert(msgspec.structs.asdict(section) | values, type(section), strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"{where}: {error}") from error
+        raise ConfigurationError(f"{where}: {explain(error, type(section))}") from error
 
 
 def load(home: str | Path) -> Settings:
@@ -565,7 +573,7 @@ def load(home: str | Path) -> Settings:
     try:
         settings = msgspec.convert({**values, "home": str(root)}, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"{path}: {error}") from error
+        raise ConfigurationError(f"{path}: {explain(error, Settings)}") from error
     settings.validate()
     return settings
 

@@ -60,6 +60,29 @@ def test_a_file_of_settings_that_is_wrong_is_refused_in_words(tmp_path: Path, te
         load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"[politeness]\nhost_dealy = 1", "politeness.host_dealy is no setting; did you mean 'host_delay'?"),
+        (b"[politness]\nhost_delay = 1", "politness is no setting; did you mean 'politeness'?"),
+        (b"[payment]\nzzz = 1", "payment.zzz is no setting; there are: currency, max_price, "),
+        (b"[[identities]]\nnam = 'a'", "identities.nam is no setting; did you mean 'name'?"),
+        (
+            b"[[hosts]]\nmatch = 'a.test'\nfrontier.max_dept = 1",
+            "frontier: max_dept is no setting; did you mean 'max_depth'?",
+        ),
+        (b"[fetch]\nslots = 'many'", "Expected `int`, got `str` - at `$.fetch.slots`"),
+    ],
+)
+def test_a_misspelt_setting_is_told_with_those_that_there_are(tmp_path: Path, text: bytes, said: str) -> None:
+    (tmp_path / CONFIG_NAME).write_bytes(text)
+
+    with pytest.raises(ConfigurationError) as refused:
+        load(tmp_path)
+
+    assert said in str(refused.value)
+
+
 @pytest.mark.parametrize("text", BROKEN_PROMISES.values(), ids=list(BROKEN_PROMISES))
 def test_settings_that_would_break_a_promise_are_refused(tmp_path: Path, text: bytes) -> None:
     (tmp_path / CONFIG_NAME).write_bytes(text)
