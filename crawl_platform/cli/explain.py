@@ -132,7 +132,9 @@ def _next(facts: dict[str, Any]) -> str:
     if host["state"] == "excluded":
         return "nothing: its host is excluded"
     if facts["robots"]["verdict"] == "denied":
-        return "nothing: robots.txt forbids it"
+        robots = facts["robots"]
+        why = "can't be had, so nothing may be fetched" if robots["unreachable_since"] else "forbids it"
+        return f"nothing: robots.txt {why}; it is read again after {show(robots['expires_at'])}"
     if state is None:
         reason = (
             f"it looks like a trap ({facts['trap']})"
