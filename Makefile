@@ -44,7 +44,7 @@ test-long: setup
 	$(BIN)/python -m pytest -m long tests
 
 bench: setup
-	@for b in $$(ls bench/*.py 2>/dev/null | grep -v __init__); do $(BIN)/python -m bench.$$(basename $$b .py) --json; done
+	@for b in $$(ls bench/*.py bench/*/__main__.py | grep -v __init__ | sed 's,/__main__,,; s,/,.,g; s,\.py$$,,'); do $(BIN)/python -m $$b --json; done
 
 lock: EXPORT := --format requirements-txt --no-emit-project --no-annotate --no-header
 lock:

@@ -1,0 +1,101 @@
+"""`python -m bench.freshness [--params FILE] [--seeds 1,2,3] [--policy NAME|all] [--json]`."""
+
+import argparse
+import functools
+import json
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from bench.freshness.crawl import Score, crawl
+from bench.freshness.policies import POLICIES
+from bench.freshness.world import Params, generate, optimum, read_params
+
+LINES = {"mean": 0.985, "min": 0.977, "early": 0.978}
+"""What `bayes` has to reach: paired ratio on average and at least, and on average over the early days."""
+
+
+def of_seed(params: Params, policies: tuple[str, ...], seed: int) -> dict[str, dict[str, float]]:
+    """The figures of each policy in the world of one seed; `true` is always among them."""
+    world = generate(params, seed)
+    best, truth = optimum(world), crawl(world, "true")
+    scores = {name: truth if name == "true" else crawl(world, name) for name in (*policies, "true")}
+    return {name: _figures(score, truth, best) for name, score in scores.items()}
+
+
+def _figures(score: Score, truth: Score, best: float) -> dict[str, float]:
+    return {
+        "paired_ratio": score.late / truth.late,
+        "early_ratio": score.early / truth.early,
+        "ratio_to_optimum": score.late / best,
+        "freshness": score.late,
+        "catch": score.catches / max(score.fetches, 1),
+        "fetches": score.fetches,
+    }
+
+
+def over_seeds(found: list[dict[str, dict[str, float]]], policy: str) -> dict[str, Any]:
+    """Mean, least and all values of each figure of one policy."""
+    summary = {}
+    for figure in found[0][policy]:
+        values = [of_one[policy][figure] for of_one in found]
+        summary[figure] = {"mean": sum(values) / len(values), "min": min(values), "by_seed": values}
+    return summary
+
+
+def measure(params: Params, seeds: list[int], policies: tuple[str, ...]) -> dict[str, Any]:
+    """The first of `policies` is told at the top, the others beside it."""
+    begun = time.perf_counter()
+    with ProcessPoolExecutor(min(len(seeds), os.cpu_count() or 1)) as pool:
+        found = list(pool.map(functools.partial(of_seed, params, policies), seeds))
+    first = over_seeds(found, policies[0])
+    report: dict[str, Any] = {"policy": policies[0], "seeds": seeds, **first}
+    report["true_to_optimum"] = over_seeds(found, "true")["ratio_to_optimum"]
+    report["others"] = {name: over_seeds(found, name) for name in policies[1:]}
+    if policies[0] == "bayes":
+        report["lines"] = LINES
+        paired, early = first["paired_ratio"], first["early_ratio"]
+        report["holds"] = (
+            paired["mean"] >= LINES["mean"]
+            and paired["min"] >= LINES["min"]
+            and early["mean"] >= LINES["early"]
+        )
+    return report | {"seconds": round(time.perf_counter() - begun, 1)}
+
+
+def table(report: dict[str, Any]) -> str:
+    rows = {report["policy"]: report, **report["others"]}
+    lines = [f"{'policy':<15} paired ratio (min)   days 30-60   to optimum   catch"]
+    for name, row in rows.items():
+        lines.append(
+            f"{name:<15} {row['paired_ratio']['mean']:.4f} ({row['paired_ratio']['min']:.4f})"
+            f"      {row['early_ratio']['mean']:.4f}       {row['ratio_to_optimum']['mean']:.4f}"
+            f"       {row['catch']['mean']:.3f}"
+        )
+    lines.append(f"seeds {report['seeds']}, true index to optimum {report['true_to_optimum']['mean']:.4f}")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.freshness", description=__doc__)
+    parser.add_argument("--params", type=Path, help="parameter file of the world; without one: 5,000 pages")
+    parser.add_argument("--seeds", default="1,2,3,4,5,6", help="worlds, by comma")
+    parser.add_argument("--policy", default="bayes", choices=[*POLICIES, "all"])
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args(arguments)
+    try:
+        params = read_params(args.params) if args.params else Params()
+        seeds = [int(seed) for seed in args.seeds.split(",")]
+    except ValueError as error:
+        parser.error(str(error))
+    policies = tuple(POLICIES) if args.policy == "all" else (args.policy,)
+    report = measure(params, seeds, policies)
+    print(json.dumps(report) if args.json else table(report))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""The pages of the freshness benchmark, when they change, and the best that one who knows their rates could do."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a parameter file may say of a world; times in days."""
+
+    n_pages: int = 5_000
+    n_groups: int = 40
+    n_hosts: int = 20
+    horizon_days: float = 180.0
+    tick_days: float = 1.0 / 24.0
+    measure_last_days: float = 60.0
+    fetch_per_day: float = 500.0
+    host_cap_per_tick: int = 3
+    zipf_s: float = 1.0
+    """Importance of the page of rank r: r^-s."""
+    lam_min_per_day: float = 1.0 / 180.0
+    lam_max_per_day: float = 24.0
+    within_group_log_sd: float = 0.7
+    group_size_zipf: float = 0.7
+    cost_per_fetch: float = 1.0
+    prior_shape: float = 0.5
+    prior_mean_per_day: float = 0.3
+    """What is believed of a page's rate at first."""
+    eb_refit_days: float = 1.0
+    eb_hyper_pages: float = 3.0
+    """Pages of the average of all that stand in every group's fit."""
+
+    @property
+    def ticks(self) -> int:
+        return round(self.horizon_days / self.tick_days)
+
+
+def read_params(file: Path) -> Params:
+    """Raises `ValueError` that names the file for what is no parameter file."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, Params])["world"]
+    except (OSError, KeyError, msgspec.DecodeError) as error:
+        raise ValueError(f"{file}: not a parameter file of this benchmark ({error})") from error
+
+
+@dataclass(frozen=True)
+class World:
+    """`rate` (changes a day), `importance` (sum 1), `group` and `host` have shape (pages,). The changes of page u are
+    `changes[start[u]:start[u + 1]]`, in days from 0 to the horizon."""
+
+    params: Params
+    rate: Floats
+    importance: Floats
+    group: Ints
+    host: Ints
+    changes: Floats
+    start: Ints
+
+    def room(self, tick: int) -> int:
+        """Fetches that tick number `tick` (from 1) may make: whole ones, what is not used is lost."""
+        per_tick = self.params.fetch_per_day * self.params.tick_days
+        return int(per_tick * tick + 1e-9) - int(per_tick * (tick - 1) + 1e-9)
+
+    def next_change(self, pages: Ints, after: float) -> Floats:
+        """When each of `pages` changes for the first time after `after` (days); infinite if it doesn't."""
+        found = np.full(len(pages), np.inf)
+        for number, page in enumerate(pages):
+            begin, end = self.start[page], self.start[page + 1]
+            at = begin + np.searchsorted(self.changes[begin:end], after, side="right")
+            if at < end:
+                found[number] = self.changes[at]
+        return found
+
+
+def generate(params: Params, seed: int) -> World:
+    """The world of this seed, always the same."""
+    random = np.random.default_rng(seed)
+    pages, groups = params.n_pages, params.n_groups
+    low, high = np.log(params.lam_min_per_day), np.log(params.lam_max_per_day)
+    weight = np.arange(1, groups + 1) ** -params.group_size_zipf
+    group = random.choice(groups, pages, p=weight / weight.sum())
+    host = random.permutation(np.arange(groups) % params.n_hosts)[group]
+    strata = (np.arange(groups) + random.random(groups)) / groups
+    centre = low + (high - low) * random.permutation(strata)
+    logs = centre[group] + random.normal(0.0, params.within_group_log_sd, pages)
+    rate = np.exp(reflected(logs, low, high))
+    importance = random.permutation(np.arange(1, pages + 1) ** -params.zipf_s)
+    count = random.poisson(rate * params.horizon_days)
+    owner, when = np.repeat(np.arange(pages), count), random.random(count.sum()) * params.horizon_days
+    start = np.concatenate(([0], np.cumsum(count)))
+    changes = when[np.lexsort((when, owner))]
+    return World(params, rate, importance / importance.sum(), group, host, changes, start)
+
+
+def reflected(values: Floats, low: float, high: float) -> Floats:
+    """`values` folded back into [low, high] at both ends, as often as it takes."""
+    width = high - low
+    offset = np.mod(values - low, 2 * width)
+    return np.asarray(low + np.minimum(offset, 2 * width - offset))
+
+
+def optimum(world: World) -> float:
+    """Importance-weighted freshness of the best constant fetch rates ρ, as if fetches could be split: maximise
+    Σ imp·(ρ/λ)(1 − e^{−λ/ρ}) under the budget a day and that of each host. A host over its own gets a higher θ."""
+    params = world.params
+    host_cap = params.host_cap_per_tick / params.tick_days
+    free = Optimum(world.rate, world.importance)
+    theta = free.price(params.fetch_per_day)
+    for _ in range(100):
+        prices = np.full(params.n_hosts, theta)
+        spent = np.bincount(world.host, free.visits(theta), params.n_hosts)
+        for host in np.flatnonzero(spent > host_cap):
+            own = world.host == host
+            prices[host] = Optimum(world.rate[own], world.importance[own]).price(host_cap)
+        capped = prices > theta
+        left = params.fetch_per_day - host_cap * capped.sum()
+        rest = ~capped[world.host]
+        if left <= 0 or not rest.any():
+            break
+        new = Optimum(world.rate[rest], world.importance[rest]).price(left)
+        if abs(new - theta) <= 1e-12 * theta:
+            break
+        theta = new
+    visits = free.visits(prices[world.host])
+    return float((world.importance * fresh(world.rate, visits)).sum())
+
+
+def fresh(rate: Floats, visits: Floats) -> Floats:
+    """Share of time that a copy fetched `visits` times a day at even intervals is fresh."""
+    ratio = np.divide(visits, rate)
+    return np.asarray(np.where(visits > 0, ratio * -np.expm1(-1.0 / np.maximum(ratio, 1e-300)), 0.0))
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """Fetch rates at which every fetched page yields the same for one more fetch a day."""
+
+    rate: Floats
+    importance: Floats
+
+    def visits(self, theta: ArrayLike) -> Floats:
+        """Fetches a day of each page where one more is worth `theta`: (imp/λ)(1 − (1+x)e^{−x}) = θ with x = λ/ρ."""
+        wanted = np.asarray(theta) * self.rate / self.importance
+        low, high = np.zeros(len(self.rate)), np.full(len(self.rate), 800.0)
+        for _ in range(80):
+            x = (low + high) / 2
+            enough = -np.expm1(-x) - x * np.exp(-x) >= wanted
+            low, high = np.where(enough, low, x), np.where(enough, x, high)
+        return np.asarray(np.where(wanted < 1.0, self.rate / high, 0.0))
+
+    def price(self, budget: float) -> float:
+        """θ at which the visits sum to `budget`; 0 where it is more than all could use."""
+        low, high = np.log(1e-16), float(np.log((self.importance / self.rate).max()))
+        for _ in range(100):
+            middle = (low + high) / 2
+            if self.visits(np.exp(middle)).sum() > budget:
+                low = middle
+            else:
+                high = middle
+        return float(np.exp(high))
