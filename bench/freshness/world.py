@@ -5,7 +5,9 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+
+from crawl_platform.scheduling.policies import cho, even_freshness
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -106,61 +108,20 @@ def reflected(values: Floats, low: float, high: float) -> Floats:
 
 
 def optimum(world: World) -> float:
-    """Importance-weighted freshness of the best constant fetch rates ρ, as if fetches could be split: maximise
-    Σ imp·(ρ/λ)(1 − e^{−λ/ρ}) under the budget a day and that of each host. A host over its own gets a higher θ."""
+    """Importance-weighted freshness of the best constant fetch rates, as if fetches could be split, under the budget a
+    day and that of each host: hosts that would get more than theirs get theirs, the others share the rest."""
     params = world.params
     host_cap = params.host_cap_per_tick / params.tick_days
-    free = Optimum(world.rate, world.importance)
-    theta = free.price(params.fetch_per_day)
-    for _ in range(100):
-        prices = np.full(params.n_hosts, theta)
-        spent = np.bincount(world.host, free.visits(theta), params.n_hosts)
-        for host in np.flatnonzero(spent > host_cap):
+    visits = np.zeros(params.n_pages)
+    free, left = np.ones(params.n_pages, np.bool_), params.fetch_per_day
+    while left > 0 and free.any():
+        visits[free] = cho(world.importance[free], world.rate[free], left).rates
+        over = np.flatnonzero(np.bincount(world.host, visits * free, params.n_hosts) > host_cap * (1 + 1e-9))
+        if not len(over):
+            break
+        for host in over:
             own = world.host == host
-            prices[host] = Optimum(world.rate[own], world.importance[own]).price(host_cap)
-        capped = prices > theta
-        left = params.fetch_per_day - host_cap * capped.sum()
-        rest = ~capped[world.host]
-        if left <= 0 or not rest.any():
-            break
-        new = Optimum(world.rate[rest], world.importance[rest]).price(left)
-        if abs(new - theta) <= 1e-12 * theta:
-            break
-        theta = new
-    visits = free.visits(prices[world.host])
-    return float((world.importance * fresh(world.rate, visits)).sum())
-
-
-def fresh(rate: Floats, visits: Floats) -> Floats:
-    """Share of time that a copy fetched `visits` times a day at even intervals is fresh."""
-    ratio = np.divide(visits, rate)
-    return np.asarray(np.where(visits > 0, ratio * -np.expm1(-1.0 / np.maximum(ratio, 1e-300)), 0.0))
-
-
-@dataclass(frozen=True)
-class Optimum:
-    """Fetch rates at which every fetched page yields the same for one more fetch a day."""
-
-    rate: Floats
-    importance: Floats
-
-    def visits(self, theta: ArrayLike) -> Floats:
-        """Fetches a day of each page where one more is worth `theta`: (imp/λ)(1 − (1+x)e^{−x}) = θ with x = λ/ρ."""
-        wanted = np.asarray(theta) * self.rate / self.importance
-        low, high = np.zeros(len(self.rate)), np.full(len(self.rate), 800.0)
-        for _ in range(80):
-            x = (low + high) / 2
-            enough = -np.expm1(-x) - x * np.exp(-x) >= wanted
-            low, high = np.where(enough, low, x), np.where(enough, x, high)
-        return np.asarray(np.where(wanted < 1.0, self.rate / high, 0.0))
-
-    def price(self, budget: float) -> float:
-        """θ at which the visits sum to `budget`; 0 where it is more than all could use."""
-        low, high = np.log(1e-16), float(np.log((self.importance / self.rate).max()))
-        for _ in range(100):
-            middle = (low + high) / 2
-            if self.visits(np.exp(middle)).sum() > budget:
-                low = middle
-            else:
-                high = middle
-        return float(np.exp(high))
+            visits[own] = cho(world.importance[own], world.rate[own], host_cap).rates
+        free &= ~np.isin(world.host, over)
+        left -= host_cap * len(over)
+    return float((world.importance * even_freshness(world.rate, visits)).sum())

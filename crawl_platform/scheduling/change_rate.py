@@ -107,3 +107,26 @@ def bias_reduced_rate(checks: int, changes: int, interval: float) -> float:
 def naive_rate(checks: int, changes: int, interval: float) -> float:
     """X/T, changes per day: saturates at one change per check. For comparison only."""
     return changes / (checks * interval)
+
+
+def most_likely_rate(intervals: ArrayLike, changed: ArrayLike) -> float:
+    """Maximum-likelihood rate (changes per day) from checks after any `intervals` (days): the root of
+    Σ_changed τ/(e^{λτ} − 1) = Σ_unchanged τ. 0 if nothing changed, infinite if everything did. For comparison only.
+
+    Cho & Garcia-Molina, TOIT 2003; −ln(1 − X/n)/τ where all intervals are equal.
+    """
+    tau, found = np.asarray(intervals, np.float64), np.asarray(changed, np.bool_)
+    still = float(tau[~found].sum())
+    if not found.any():
+        return 0.0
+    if still == 0.0:
+        return math.inf
+    hits = tau[found]
+    low, high = -60.0, math.log(len(tau) / still) + 1.0  # Σ τ/(e^{λτ} − 1) < X/λ
+    for _ in range(200):
+        middle = (low + high) / 2
+        if float((hits / np.expm1(np.minimum(math.exp(middle) * hits, 700.0))).sum()) > still:
+            low = middle
+        else:
+            high = middle
+    return math.exp(high)

@@ -1,4 +1,5 @@
 import json
+import math
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy import integrate, stats
 from crawl_platform.scheduling.change_rate import (
     Gamma,
     bias_reduced_rate,
+    most_likely_rate,
     naive_rate,
     observe,
     posterior,
@@ -109,6 +111,19 @@ def test_published_estimates_of_regular_checks():
 
         assert bias_reduced_rate(*given_) == pytest.approx(case["cho_bias_reduced"], abs=1e-12)
         assert naive_rate(*given_) == pytest.approx(case["naive"], abs=1e-12)
+        changed = np.arange(case["n"]) < case["X"]
+        likely = math.inf if case["mle_regular"] is None else case["mle_regular"]
+        assert most_likely_rate(np.full(case["n"], case["interval"]), changed) == pytest.approx(
+            likely, rel=1e-9
+        )
+
+
+def test_published_estimates_of_irregular_checks():
+    for line in case_lines("change/estimator_irregular.shared.jsonl"):
+        case = json.loads(line)
+        likely = math.inf if case["mle"] is None else case["mle"]
+
+        assert most_likely_rate(case["intervals"], case["changed"]) == pytest.approx(likely, rel=1e-9)
 
 
 def test_a_prior_of_seconds_is_taken_as_it_is():
