@@ -13,6 +13,8 @@ from scipy.special import lambertw
 Floats = NDArray[np.float64]
 
 BISECTIONS = 100
+NEAR = 10.0
+"""λ/f up to which Lambert's W, taken near its branch point, can be improved upon."""
 
 
 class Best(NamedTuple):
@@ -46,7 +48,7 @@ def cho(importance: ArrayLike, change_rate: ArrayLike, budget: float) -> Best:
     `ValueError` for what is not positive.
     """
     mu, rate = _checked(importance, change_rate, budget)
-    low, high = -745.0, float(np.log((mu / rate).max()))
+    low, high = -745.0, float(np.log((mu / rate).max())) + 1e-12  # at `high` no page gets anything
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         if _even_rates(mu, rate, np.exp(middle)).sum() > budget:
@@ -69,9 +71,10 @@ def _even_rates(mu: Floats, rate: Floats, multiplier: float) -> Floats:
     part = np.where(served, wanted, 0.5)
     root = np.sqrt(2.0 * part)
     ratio = np.where(part < 1e-3, root + root * root / 3.0, -1.0 - lambertw((part - 1.0) / np.e, -1).real)
+    near = ratio < NEAR
     for _ in range(3):
-        over = -np.expm1(-ratio) - ratio * np.exp(-ratio) - part
-        ratio = ratio - over / np.maximum(ratio * np.exp(-ratio), 1e-300)
+        over = -np.expm1(-ratio[near]) - ratio[near] * np.exp(-ratio[near]) - part[near]
+        ratio[near] -= over / (ratio[near] * np.exp(-ratio[near]))
     return np.asarray(np.where(served, rate / ratio, 0.0))
 
 
