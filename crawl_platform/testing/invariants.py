@@ -5,7 +5,7 @@ crawled (`crawl_platform.simulation.verdict.read_log`).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -139,6 +139,17 @@ def fetches_match_log(lake: Lake, log: Sequence[Entry], surplus: int = 0) -> lis
     Requests that no row speaks of are surplus: at most `surplus` of them may be there (what was in flight or
     uncommitted when processes were killed). A failed attempt may have reached the server or not.
     """
+    found, unmatched = _matched(lake, log)
+    if len(unmatched) > surplus:
+        found += [
+            Violation("fetches_match_log", f"no row for the request for {e.host}{e.path} at {e.start:.3f}")
+            for e in unmatched
+        ]
+    return found
+
+
+def _matched(lake: Lake, log: Sequence[Entry]) -> tuple[list[Violation], list[Entry]]:
+    """(completed responses that no request stands behind, requests that no row speaks of)."""
     waiting = defaultdict(list)
     for entry in sorted(log, key=lambda e: e.start):
         waiting[entry.host, entry.port, entry.path].append(entry)
@@ -151,13 +162,58 @@ def fetches_match_log(lake: Lake, log: Sequence[Entry], surplus: int = 0) -> lis
                     "fetches_match_log", f"{row['url']} ({row['fetch_id']}): the server saw no such request"
                 )
             )
-    unmatched = [entry for entries in waiting.values() for entry in entries]
-    if len(unmatched) > surplus:
-        found += [
-            Violation("fetches_match_log", f"no row for the request for {e.host}{e.path} at {e.start:.3f}")
-            for e in unmatched
-        ]
-    return found
+    return found, [entry for entries in waiting.values() for entry in entries]
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A cell was killed. `at`: CLOCK_BOOTTIME. `committed`: series → number of the last manifest on its disk then."""
+
+    cell: str
+    at: float
+    incarnation: str
+    committed: Mapping[str, int]
+
+
+def redo_is_bounded(
+    lake: Lake, log: Sequence[Entry], deaths: Sequence[Death], within: float
+) -> list[Violation]:
+    """Every request without a row was sent by a cell that was killed at most `within` seconds later.
+
+    So what a kill costs is what was in flight and what the open epochs held: `within` is the longest age of an
+    epoch, and what closing one and a request may take.
+    """
+    owners = {
+        row["host"]: row["cell"] for row in lake.query("SELECT DISTINCT host, cell FROM fetches").to_pylist()
+    }
+    times = defaultdict(list)
+    for death in deaths:
+        times[death.cell].append(death.at)
+    return [
+        Violation("redo_is_bounded", f"no row for {e.host}{e.path}, and no kill within {within:g} s after it")
+        for e in _matched(lake, log)[1]
+        if not any(e.start_boot <= at <= e.start_boot + within for at in times[owners.get(e.host, "")])
+    ]
+
+
+def committed_is_kept(lake: Lake, deaths: Sequence[Death]) -> list[Violation]:
+    """What a cell had committed on its disk when it was killed is in the lake: each manifest, none of them empty."""
+    rows = _commits(lake)
+    shown = {label for row in rows for label in row.manifests}
+    empty = {label for row in rows for label in row.quarantined}
+    owed = {
+        f"{death.incarnation}/{series}/{number}"
+        for death in deaths
+        for series, last in death.committed.items()
+        for number in range(1, last + 1)
+    }
+    return [
+        *(
+            Violation("committed_is_kept", f"manifest {label} is not in the lake")
+            for label in sorted(owed - shown)
+        ),
+        *(Violation("committed_is_kept", f"manifest {label} came empty") for label in sorted(owed & empty)),
+    ]
 
 
 def _fetch_rows(lake: Lake) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.exchange import Endpoint
 from crawl_platform.fleet.messages import Heartbeat, encode
-from crawl_platform.fleet.supervisor import FleetStatus, read_status
+from crawl_platform.fleet.supervisor import Companion, FleetStatus, read_status
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Commit, Fetch, Identity, Politeness, Refresh, Settings
 from crawl_platform.simulation.log import Entry
@@ -102,6 +102,8 @@ class Fleet:
         self.began = self.clock.boottime()
         self.lake = Lake(home / "lake")
         self.process: subprocess.Popen[bytes] | None = None
+        self.companions: list[Companion] = []
+        """What runs beside the fleet, from the next start on."""
         self._pids: set[int] = set()
         self._first_beats: dict[int, float] = {}
         settings_module.save(self.settings)
@@ -131,6 +133,8 @@ class Fleet:
         """A supervisor on this home, whether or not one runs here already."""
         command = [sys.executable, "-m", "crawl_platform.fleet", "supervisor", "--home", str(self.home)]
         command += [part for fault in faults for part in ("--fault", fault)]
+        for companion in self.companions:
+            command += ["--companion", msgspec.json.encode(companion).decode()]
         return subprocess.Popen(command, preexec_fn=_die_with_us)
 
     def _up(self) -> bool:
@@ -192,6 +196,30 @@ class Fleet:
         eventually(lambda: self.pid(name) != 0, 60.0, f"{name} runs")
         return self.pid(name) or self.living_pid(name)
 
+    def kill_supervisor(self) -> None:
+        """kill -9 of the supervisor, which tells its children to end; another one starts at once."""
+        assert self.process is not None
+        self._note_pids()
+        self.process.kill()
+        self.process.wait()
+        self.process = self.spawn_supervisor()
+
+    def kill_everything(self) -> float:
+        """kill -9 of supervisor and children at one moment, as a power cut; returns its CLOCK_BOOTTIME."""
+        assert self.process is not None
+        self._note_pids()
+        self.process.send_signal(signal.SIGSTOP)
+        at = self.clock.boottime()
+        for child in [*self.left_over(), self.process]:
+            child.send_signal(signal.SIGKILL)
+        self.process.wait()
+        eventually(lambda: self.left_over() == [], 10.0, "all are dead", 0.01)
+        return at
+
+    def wait_up(self) -> None:
+        """Until the supervisor that was started last says that the fleet runs."""
+        eventually(self._up, 60.0, "the fleet runs")
+
     def kill_cell(self, name: str = "cell-0") -> CellState:
         """kill -9 of a cell; returns what its disk held at that moment."""
         with self.held():
@@ -243,6 +271,8 @@ class Fleet:
         status = read_status(self.home)
         if status is not None:
             self._pids |= {child.pid for child in status.children if child.pid}
+        if self.process is not None and not _dead(self.process.pid):
+            self._pids |= {child.pid for child in psutil.Process(self.process.pid).children()}
 
     # what it is told
 

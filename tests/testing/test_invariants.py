@@ -15,12 +15,15 @@ from crawl_platform.lake.lake import Lake
 from crawl_platform.simulation.log import Entry
 from crawl_platform.testing.builders import fetched, staged_manifest, tiny_lake
 from crawl_platform.testing.invariants import (
+    Death,
     Violation,
     boundary_held,
+    committed_is_kept,
     committed_once,
     fetches_match_log,
     links_have_fetches,
     polite,
+    redo_is_bounded,
     robots_first,
 )
 
@@ -251,6 +254,53 @@ def test_a_failed_attempt_does_not_take_the_request_of_a_completed_one(crawl: Cr
     )
 
     assert fetches_match_log(crawl.lake, crawl.log) == []
+
+
+# kills
+
+
+def death(crawl: Crawl, after: float, cell: str = "cell", committed: int = 3) -> Death:
+    """A kill `after` seconds from now."""
+    return Death(cell, crawl.clock.boottime() + after, "cell-a", {"bulk": committed, "fast": 0})
+
+
+def test_what_was_uncommitted_at_a_kill_may_be_asked_for_again(crawl: Crawl) -> None:
+    crawl.request("https://a.test/3")
+
+    assert redo_is_bounded(crawl.lake, crawl.log, [death(crawl, 4.0)], 5.0) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "cell"),
+    [(6.0, "cell"), (-1.0, "cell"), (4.0, "another")],
+    ids=["long before the kill", "after the kill", "another cell was killed"],
+)
+def test_a_request_that_no_kill_explains_is_seen(crawl: Crawl, after: float, cell: str) -> None:
+    crawl.request("https://a.test/3")
+
+    (violation,) = redo_is_bounded(crawl.lake, crawl.log, [death(crawl, after, cell)], 5.0)
+
+    assert violation == Violation("redo_is_bounded", "no row for a.test/3, and no kill within 5 s after it")
+
+
+def test_a_manifest_that_was_committed_before_a_kill_and_never_came_is_seen(crawl: Crawl) -> None:
+    assert committed_is_kept(crawl.lake, [death(crawl, 0.0)]) == []
+
+    (violation,) = committed_is_kept(crawl.lake, [death(crawl, 0.0, committed=4)])
+
+    assert violation.detail == "manifest cell-a/bulk/4 is not in the lake"
+
+
+def test_a_manifest_that_came_empty_is_seen(crawl: Crawl) -> None:
+    made = staged_manifest(crawl.lake, 4, [fetched("f4", "https://a.test/4", T0)], at=T0)
+    (crawl.lake.path("fetches") / made.files[0].path).unlink()
+    committer = Committer(crawl.lake, crawl.clock, redeliver=lambda m: None, max_age=1e9)
+    committer.offer([made])
+    committer.round()
+
+    (violation,) = committed_is_kept(crawl.lake, [death(crawl, 0.0, committed=4)])
+
+    assert violation.detail == "manifest cell-a/bulk/4 came empty"
 
 
 # the log
