@@ -5,15 +5,20 @@ batch (2: commit point); they are published (3) as often as needed, and forgotte
 that the manifest names shows its transaction, or JetStream has acked the message.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
+import xxhash
 
 from crawl_platform.commit.manifest import SERIES, Manifest, application, decode_manifest, encode_manifest
 from crawl_platform.errors import LakeRewoundError
 from crawl_platform.frontier.kv import Batch, OrderedKV, prefix_end
 
 _INCARNATION, _FETCHES = b"!incarnation", b"!fetches"
+
+
+PORTION_MESSAGES, PORTION_BYTES = 500, 4_000_000
+"""How much of the messages is in memory at once, however many wait."""
 
 
 class OutboxMessage(msgspec.Struct, array_like=True):
@@ -69,10 +74,26 @@ class Outbox:
         """Not yet forgotten, in order."""
         return sorted(self._manifests.values(), key=lambda m: (m.series, m.number))
 
-    def messages(self) -> Iterator[tuple[int, OutboxMessage]]:
-        """Not yet acked, in order: (sequence, message)."""
-        for key, value in self._kv.scan(b"o", prefix_end(b"o")):
+    def messages(self, after: int = 0) -> Iterator[tuple[int, OutboxMessage]]:
+        """Not yet acked, in order, from the first sequence above `after`: (sequence, message)."""
+        for key, value in self._kv.scan(_message_key(after + 1), prefix_end(b"o")):
             yield int.from_bytes(key[1:], "big"), msgspec.msgpack.decode(value, type=OutboxMessage)
+
+    def portion(self, after: int) -> list[tuple[int, OutboxMessage]]:
+        """The next messages after sequence `after`, at most so many that they fit in memory; none at the end."""
+        taken: list[tuple[int, OutboxMessage]] = []
+        size = 0
+        for sequence, message in self.messages(after):
+            taken.append((sequence, message))
+            size += len(message.data)
+            if len(taken) >= PORTION_MESSAGES or size >= PORTION_BYTES:
+                break
+        return taken
+
+    def message_id(self, sequence: int, message: OutboxMessage) -> str:
+        """By which NATS knows a repeat. It names the content too: a state that lost its last records uses a sequence
+        twice, and the second message must not be taken for the first."""
+        return f"{self.incarnation}-{sequence}-{xxhash.xxh3_64_hexdigest(message.data)}"
 
     def sent(self, sequences: list[int]) -> None:
         """JetStream has acked these messages."""
@@ -119,6 +140,28 @@ class Outbox:
                     "it was restored to an older state. Restore the cells' state of the same day, "
                     "or start them with fresh state folders to crawl again what is missing."
                 )
+
+    # a state older than what others have of it
+
+    def forgot(self, known: Mapping[str, int]) -> bool:
+        """Whether somebody knows a later manifest of ours than we do. `known`: series → highest number seen."""
+        return any(number > self._last[series] for series, number in known.items())
+
+    def renew(self, new_incarnation: str) -> None:
+        """Begin new series under another incarnation: our last numbers were used by epochs that we know nothing of.
+
+        To be called when the lake shows every manifest that is left here.
+        """
+        batch = Batch()
+        batch.put(_INCARNATION, new_incarnation.encode())
+        for series in SERIES:
+            batch.delete(b"!last/" + series.encode())
+            batch.delete(b"!confirmed/" + series.encode())
+        for manifest in self._manifests.values():
+            batch.delete(_manifest_key(manifest.series, manifest.number))
+        self._kv.write(batch, sync=True)
+        self.incarnation = new_incarnation
+        self._last, self._confirmed, self._manifests = dict.fromkeys(SERIES, 0), dict.fromkeys(SERIES, 0), {}
 
     def _read_manifests(self) -> Iterator[Manifest]:
         return unforgotten(self._kv)

@@ -27,6 +27,7 @@ from crawl_platform.fetch.signing import signer_for
 from crawl_platform.fleet.cell import Cell
 from crawl_platform.fleet.committing import CommitterProcess
 from crawl_platform.fleet.exchange import Endpoint, Exchange
+from crawl_platform.fleet.incarnation import settle_incarnation
 from crawl_platform.fleet.logs import log_to
 from crawl_platform.fleet.prepare import prepare_fleet, wait_prepared
 from crawl_platform.fleet.pulse import HOLD, end_pulse, pulse
@@ -102,13 +103,14 @@ def cell(home: Path, name: str, fault: str) -> None:
         exchange = await _connect(home / "run" / "nats.json", name, stop)
         kv = RocksKV(home / "cells" / name / "state")
         try:
-            outbox = Outbox(kv, uuid.uuid4().hex)
+            outbox, lake = Outbox(kv, uuid.uuid4().hex), Lake(settings.lake_root)
+            await settle_incarnation(outbox, exchange, lake, uuid.uuid4().hex, stop)
             shards = await claim_shards(exchange, name, outbox.incarnation)
             process = Cell(
                 name,
                 settings,
                 shards=shards,
-                n_shards=Lake(settings.lake_root).n_shards,
+                n_shards=lake.n_shards,
                 kv=kv,
                 outbox=outbox,
                 exchange=exchange,

@@ -8,6 +8,7 @@ NATS is a doorbell: neither its duplicate window nor its retention carries corre
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ from nats.js.errors import (
 
 from crawl_platform.errors import ExchangeError, OwnershipLostError
 
+log = logging.getLogger(__name__)
 MANIFESTS, INBOX = "MANIFESTS", "INBOX"
 BUCKETS = ("directives", "shards", "cells", "leases", "addresses", "spending")
 REQUEST_TIMEOUT = 5.0
@@ -166,7 +168,11 @@ class Exchange:
             raise ExchangeError(f"NATS did not answer: {error}") from error
 
     async def close(self) -> None:
-        await self._nc.close()
+        """Also of a connection that was just lost: the client then writes to what is closed already."""
+        try:
+            await self._nc.close()
+        except (NatsError, OSError, RuntimeError) as error:
+            log.warning("the connection to NATS was not there to be closed: %s", error)
 
     # streams
 
@@ -215,6 +221,15 @@ class Exchange:
         except (NatsError, APIError, OSError, TimeoutError) as error:
             raise ExchangeError(f"can't read manifests: {error}") from error
         return ManifestQueue(subscription)
+
+    async def last_manifest(self, subject: str) -> bytes | None:
+        """The newest manifest that waits on `subject`, None if none does."""
+        try:
+            return bytes((await self._js.get_last_msg(MANIFESTS, subject)).data or b"")
+        except NotFoundError:
+            return None
+        except (NatsError, APIError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"can't look for the last manifest of {subject}: {error}") from error
 
     # plain messages: bells that may be lost
 

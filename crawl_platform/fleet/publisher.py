@@ -94,9 +94,16 @@ class Publisher:
         self._faults.reached(PUBLISHED)
 
     async def _publish_messages(self) -> None:
+        """A portion at a time: what waits may be days' worth."""
+        last = 0
+        while portion := self._outbox.portion(last):
+            await self._publish_portion(portion)
+            last = portion[-1][0]
+
+    async def _publish_portion(self, portion: list[tuple[int, OutboxMessage]]) -> None:
         sent: list[int] = []
         try:
-            for sequence, message in list(self._outbox.messages()):
+            for sequence, message in portion:
                 await self._send(sequence, message)
                 sent.append(sequence)
         finally:
@@ -104,10 +111,9 @@ class Publisher:
                 self._outbox.sent(sent)
 
     async def _send(self, sequence: int, message: OutboxMessage) -> None:
+        message_id = self._outbox.message_id(sequence, message)
         try:
-            await self._exchange.publish(
-                message.subject, message.data, f"{self._outbox.incarnation}-{sequence}"
-            )
+            await self._exchange.publish(message.subject, message.data, message_id)
         except MessageTooLargeError as error:  # all messages behind it would wait for ever
             self.dropped += 1
             log.error("message %d is dropped: %s", sequence, error)

@@ -168,6 +168,68 @@ def test_message_sequences_are_never_used_twice(store: OrderedKV) -> None:
     assert len(seen) == 5
 
 
+def add_messages(store: OrderedKV, outbox: Outbox, *data: bytes) -> None:
+    batch = Batch()
+    for one in data:
+        outbox.add_message(batch, "inbox.1", one)
+    store.write(batch)
+
+
+def test_however_many_messages_wait_few_are_in_memory(
+    store: OrderedKV, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawl_platform.commit.outbox.PORTION_MESSAGES", 3)
+    monkeypatch.setattr("crawl_platform.commit.outbox.PORTION_BYTES", 100)
+    outbox = Outbox(store, "a")
+    add_messages(store, outbox, b"0", b"1", b"2", b"3", b"x" * 200, b"y" * 200, b"6")
+
+    portions, last = [], 0
+    while portion := outbox.portion(last):
+        portions.append([message.data[:1] for _, message in portion])
+        last = portion[-1][0]
+
+    assert portions == [[b"0", b"1", b"2"], [b"3", b"x"], [b"y"], [b"6"]]
+
+
+def test_a_sequence_that_is_used_for_another_message_is_no_repeat(store: OrderedKV) -> None:
+    """As after the loss of the store's last record: NATS would swallow what it takes for a repeat."""
+    outbox = Outbox(store, "a")
+    add_messages(store, outbox, b"first", b"second")
+    (one, first), (_, second) = outbox.messages()
+
+    assert outbox.message_id(one, first) == outbox.message_id(one, first)
+    assert outbox.message_id(one, first) != outbox.message_id(one, second)
+
+
+# a state that has forgotten
+
+
+def test_a_state_that_others_know_more_of_has_forgotten(store: OrderedKV) -> None:
+    outbox = Outbox(store, "a")
+    commit(store, outbox)
+
+    assert not outbox.forgot({BULK: 1, FAST: 0})
+    assert outbox.forgot({BULK: 2, FAST: 0})
+    assert outbox.forgot({BULK: 1, FAST: 1})
+
+
+def test_another_incarnation_begins_new_series_and_owes_nothing_but_messages(store: OrderedKV) -> None:
+    outbox = Outbox(store, "a")
+    for _ in range(2):
+        commit(store, outbox, fetches=7)
+    outbox.confirm(shown(outbox, 1, *ALL))
+    add_messages(store, outbox, b"kept")
+
+    outbox.renew("b")
+
+    for one in (outbox, Outbox(store, "never")):
+        assert one.incarnation == "b"
+        assert [one.next_number(series) for series in SERIES] == [1, 1]
+        assert (one.manifests(), one.fetches) == ([], 7)
+        assert [message.data for _, message in one.messages()] == [b"kept"]
+        assert one.confirm({}) == [], "an incarnation of which the lake knows nothing was not rewound"
+
+
 def test_manifest_and_message_are_in_the_stores_batch_or_nowhere(store: OrderedKV) -> None:
     outbox, batch = Outbox(store, "a"), Batch()
     outbox.add(batch, manifest(outbox), 5)

@@ -135,3 +135,27 @@ async def test_what_is_too_large_for_the_server_is_told_apart_and_costs_no_conne
 
     reader = await exchange.inbox_reader([5], 0)
     assert [len(message.data) for message in await reader.fetch()] == [most - 200]
+
+
+async def test_the_newest_manifest_of_a_subject_is_found_until_it_is_acked(exchange: Exchange) -> None:
+    for n in range(2):
+        await exchange.publish("manifest.newest.bulk", b"%d" % n)
+
+    assert await exchange.last_manifest("manifest.newest.bulk") == b"1"
+    assert await exchange.last_manifest("manifest.newest.fast") is None
+
+
+class LostConnection:
+    """As the client is when its socket went at the moment of closing."""
+
+    def jetstream(self, timeout: float) -> None:
+        return None
+
+    async def close(self) -> None:
+        raise RuntimeError("unable to perform operation on <TCPTransport closed=True>")
+
+
+async def test_closing_a_connection_that_is_lost_ends_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    await Exchange(LostConnection()).close()
+
+    assert "was not there to be closed" in caplog.text

@@ -139,6 +139,28 @@ async def test_what_nats_never_takes_is_dropped_and_counted_and_the_rest_arrives
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
+async def test_what_waits_for_days_leaves_in_portions_in_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawl_platform.commit.outbox.PORTION_MESSAGES", 3)
+    waiting = [b"%d" % n for n in range(10)]
+    outbox, nats = outbox_with(MemoryKV(), *waiting), Nats()
+    publisher = publisher_of(outbox, nats, tmp_path)
+    acked: list[int] = []
+
+    def sent(sequences: list[int]) -> None:
+        acked.append(len(sequences))
+        Outbox.sent(outbox, sequences)
+
+    monkeypatch.setattr(outbox, "sent", sent)
+
+    await publisher._publish_messages()
+
+    assert nats.taken == waiting
+    assert acked == [3, 3, 3, 1], "each portion is off the disk before the next is read"
+    assert list(outbox.messages()) == []
+
+
 async def test_while_nats_is_away_nothing_is_dropped(tmp_path: Path) -> None:
     outbox, nats = outbox_with(MemoryKV(), b"first", b"x" * 2_000_000), Nats()
     publisher = publisher_of(outbox, nats, tmp_path)
