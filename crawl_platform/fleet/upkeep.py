@@ -44,10 +44,11 @@ Files = dict[str, list[str]]
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What is wanted: `tables`, all if empty."""
+    """What is wanted: `tables`, all if empty. `only_purges`: the purges that stand, and nothing else."""
 
     tables: tuple[str, ...] = ()
     dry_run: bool = False
+    only_purges: bool = False
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -102,6 +103,7 @@ def do_portion(
             held=held_files(settings.root, task.waiting),
             manifest_max_age=settings.commit.manifest_max_age,
             dry_run=task.order.dry_run,
+            only_purges=task.order.only_purges,
             budget=budget,
             reached=(faults or Faults()).reached,
         )
@@ -110,13 +112,18 @@ def do_portion(
 def upkeep_here(settings: Settings, clock: Clock, order: Order) -> Report:
     """All portions in this process, while no fleet runs. Raises `ConfigurationError` if one does."""
     lake = Lake(settings.lake_root)
-    with hold_home(settings.root):
-        report = in_portions(lambda: do_portion(settings, clock, Task(order)), PORTIONS)
+
+    def portion() -> Report:
+        """What it has rewritten is published before the next one, as the committer does."""
+        report = do_portion(settings, clock, Task(order))
         if not order.dry_run:
             committer = Committer(lake, clock, redeliver=_never, max_age=settings.commit.manifest_max_age)
             if committer.publish_versions() is not None:
                 write_catalog(lake, settings.root / CATALOG_NAME)
-    return report
+        return report
+
+    with hold_home(settings.root):
+        return in_portions(portion, PORTIONS)
 
 
 def _never(manifest: Manifest) -> None:

@@ -190,11 +190,14 @@ class DeltaWriter:
         return self._delta.version()
 
     def refresh(self) -> int:
-        """Read what others have committed since; returns the version."""
+        """Read what others have committed since; returns the version.
+
+        A purge deletes log entries that a reader at an older version would read next: then it starts anew.
+        """
         try:
             self._delta.update_incremental()
-        except DeltaError as error:
-            raise LakeError(f"{self.table.name} can't be refreshed: {error}") from error
+        except DeltaError:
+            self._delta = open_delta(self.root)
         return self.version
 
     def transaction_version(self, app: str) -> int | None:

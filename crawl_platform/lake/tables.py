@@ -221,8 +221,8 @@ HOSTS = Table(
         _c(
             "event",
             S,
-            "seeded, promoted, excluded, robots (read), robots_given_up (unreachable for too long), preferences (new),"
-            " backoff (begun), paced (the delay in force is another), trap (met).",
+            "seeded, promoted, excluded, purged (its state has left the cell), robots (read), robots_given_up"
+            " (unreachable for too long), preferences (new), backoff (begun), paced (the delay in force is another), trap (met).",
             True,
         ),
         _c("state", S, "State after the event: seed, excluded.", True),
@@ -330,7 +330,7 @@ REQUESTS = Table(
     (
         _c("request_id", S, "Chosen by the requester; repeated ids are the same request.", True),
         _c("requested_at", TIME, "When it was asked.", True),
-        _c("kind", S, "recrawl, promote, exclude or lift (an exclusion).", True),
+        _c("kind", S, "recrawl, promote, exclude, lift (an exclusion) or purge.", True),
         _c("target", S, "A URL, a host or *.domain.", True),
         _c("requested_by", S, "Person or system.", True),
         _c("via", S, "exchange: already published; table: a sensor publishes it.", True),
@@ -598,12 +598,12 @@ UPKEEP = Table(
     "dagster",
     (
         _c("happened_at", TIME, "When.", True),
-        _c("table_name", S, "Table.", True),
-        _c("action", S, "retain, compact, vacuum or sweep.", True),
+        _c("table_name", S, "Table; purges of what was erased in all of them.", True),
+        _c("action", S, "retain, compact, vacuum, sweep, purge or erase.", True),
         _c("files_before", I64, "Live data files before (sweep: staged files)."),
         _c("files_after", I64, "The same after."),
         _c("files_removed", I64, "Files deleted from the disk."),
-        _c("rows_removed", I64, "Rows that retention took out of the current version."),
+        _c("rows_removed", I64, "Rows that retention or a purge took out of the current version."),
         _c("bytes_freed", I64, "Bytes deleted from the disk."),
         _c("seconds", F64, "How long it took.", True),
         _c("detail", S, "For people."),

@@ -7,6 +7,8 @@ Per table, in this order:
 3. vacuum (`vacuum.py`): files that no version within history names are deleted, staged ones too; the log is cut
    off at the last checkpoint before history.
 
+Before that, purges that stand are carried out (`purge.py`): what was crawled of a host goes for good.
+
 1 and 2 add a version that names other files; the old files stay until 3 finds them outside history, so a reader
 at an older version goes on as before. Nothing here decides who may run it: `fleet/upkeep.py` sees to it that
 upkeep never runs beside a commit. Killed anywhere it leaves a lake that can be read, and files that nobody names

@@ -24,6 +24,7 @@ from crawl_platform.lake.delta import STAGED
 from crawl_platform.lake.history import forget_before, oldest_readable
 from crawl_platform.lake.lake import INPUTS_KEY, Lake
 from crawl_platform.lake.maintenance import checkpoint
+from crawl_platform.lake.purges import purges
 from crawl_platform.lake.tables import COMMITS, REQUESTS, TABLES
 from crawl_platform.lake.upkeep.report import FORGOTTEN, Job
 
@@ -238,12 +239,14 @@ def missing_from_history(lake: Lake, name: str) -> list[str]:
 
 
 def vectors_before_history(lake: Lake, now: float, history: float) -> list[int]:
-    """Commits of the last `history` seconds whose vector names a version that is no longer readable."""
+    """Commits of the last `history` seconds whose vector names a version that is no longer readable. Those from before
+    a purge are not meant to be."""
     oldest = oldest_readable(lake.root)
     pairs = [(name, version) for name, version in oldest.items() if name != COMMITS.name]
     if not pairs:
         return []
     tests = " OR ".join(f"versions['{name}'] < {version}" for name, version in pairs)
     sql = f"SELECT commit_id FROM commits WHERE committed_at > $1 AND ({tests}) ORDER BY commit_id"
-    found: list[int] = lake.query(sql, [as_datetime(now - history)])["commit_id"].to_pylist()
+    since = max((purge.erased_at for purge in purges(lake.root)), default=0.0)
+    found: list[int] = lake.query(sql, [as_datetime(max(now - history, since))])["commit_id"].to_pylist()
     return found
