@@ -99,12 +99,12 @@ class Pacing:
         if pause is Pause.HALVES and record.backoff:
             record.backoff = record.backoff / 2 if record.backoff > settings.backoff_first else 0.0
         elif pause is Pause.DOUBLES:
-            now = p.clock.now()
+            now, boot = p.clock.now(), p.clock.boottime()
             news = not record.backoff
             asked = retry_after(response.header("retry-after"), now)
             record.backoff, wait = next_backoff(record.backoff, asked, settings)
-            record.not_before = now + wait
-            p.gates.hold_host(state.host, p.clock.boottime() + wait)
+            record.not_before, record.not_before_boot, record.left_alone = now + wait, boot + wait, wait
+            p.gates.hold_host(state.host, boot + wait)
             if news:
                 why = f"{response.outcome}: left alone for {wait:g} s"
                 p.tell(state, "backoff", detail=why, delay=p.frontier.delay(record, state.host))

@@ -53,6 +53,8 @@ BELOW_SURFACE = "surface_mode"
 URGENT = (FASTLANE, FRESHLANE, DEADLINE)
 ADDRESS_PATIENCE = 5.0
 """Seconds after which a host in an address's line looks whether the line still moves."""
+CLOCK_STEP = 1.0
+"""Seconds that the wall clock leaps between two claims before it counts as stepped."""
 DROPS = 256
 """URLs of a host dropped in one claim, at most. Without an end a site that forbids 20,000 of its URLs stops
 the loop for 15 s; as it is, the host's next turn comes when these have been absorbed."""
@@ -93,6 +95,8 @@ class Frontier:
         """Links lately handed to other cells' shards: each is sent once, not from every page that has it."""
         self.split = SplitCredit()
         self.emit_rate = 0.0
+        self._utc_at_boot = 0.0
+        """UTC less CLOCK_BOOTTIME, as the agenda knows it."""
         self.known = 0
         self.fetched = 0
         self.dead = 0
@@ -127,6 +131,7 @@ class Frontier:
 
     def load(self, now: float, boot: float) -> None:
         """Read hosts, robots and known URLs of our shards from the store (start-up)."""
+        self._utc_at_boot = now - boot
         for shard in sorted(self.shards):
             for key, value in self._shard_scan(b"h", shard):
                 host = key[3:].decode()
@@ -145,7 +150,7 @@ class Frontier:
             self.gates.paces.recall(key[len(ADDRESS) :].decode(), decode(value, Pace))
         for state in self.hosts.values():
             # A request may have been written just before we took over: the delay is owed in full.
-            owed = max(state.record.not_before - now, self.delay(state.record, state.host))
+            owed = max(state.record.held(now, boot), self.delay(state.record, state.host))
             self.gates.hold_host(state.host, boot + owed)
             self.reschedule(state.host, now, boot)
         self.moved.recall_guests(self.gates, now, boot)
@@ -165,6 +170,7 @@ class Frontier:
         `room`: how many more unproven hosts may have a slot. The host is reserved in the gates; the caller
         ends or releases it.
         """
+        self._follow_clock(now, boot)
         for wanted in self.moved.newly_wanted(self.hosts, now):
             self.reschedule(wanted, now, boot)
         for parked in list(islice(self.parked, max(room, 0))):
@@ -194,6 +200,14 @@ class Frontier:
                 return lease
             self._part_with(host)
         return None
+
+    def _follow_clock(self, now: float, boot: float) -> None:
+        """Somebody has stepped the wall clock: hosts that sleep until something is due are looked at anew. A step back
+        that is made good would leave them asleep for as long as it was wide."""
+        before, self._utc_at_boot = self._utc_at_boot, now - boot
+        if abs(self._utc_at_boot - before) > CLOCK_STEP:
+            for host in self.hosts:
+                self.reschedule(host, now, boot)
 
     def _next(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
         """An errand and a turn of the host's own in alternation, while it has both. Hosts outside the seed have no

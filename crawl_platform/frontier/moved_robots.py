@@ -39,7 +39,7 @@ class MovedRobots:
         """Hold the guests that are still backed off; the records of the others have served."""
         for shard in sorted(self._shards):
             for key, value in self._kv.scan(*shard_range(b"g", shard)):
-                gates.hold_host(key[3:].decode(), boot + decode(value, HostRecord).not_before - now)
+                gates.hold_host(key[3:].decode(), boot + decode(value, HostRecord).held(now, boot))
         self.forget_guests(now)
 
     def forget_guests(self, now: float) -> None:

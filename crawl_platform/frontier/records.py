@@ -17,6 +17,7 @@ from typing import TypeVar
 import msgspec
 
 from crawl_platform.admission.pace import STEADY, Pace
+from crawl_platform.clock import DAY
 from crawl_platform.errors import StateError
 from crawl_platform.frontier.parameter_order import OrderEvidence
 from crawl_platform.scheduling.lastmod import Trust
@@ -149,6 +150,15 @@ class HostRecord(msgspec.Struct, array_like=True):
     """Bytes of sitemaps and feeds read on that day (days since 1970)."""
     refused: str = ""
     """Name of the identity that it has refused (401, 403) and not answered since: no other asks in its place."""
+    not_before_boot: float = 0.0
+    """`not_before` by CLOCK_BOOTTIME, which no operator can step."""
+    left_alone: float = DAY
+    """Seconds between the setting of `not_before` and that moment."""
+
+    def held(self, now: float, boot: float) -> float:
+        """Seconds for which it is still left alone, by the clock that says more: UTC may have been stepped forward,
+        boottime be another machine's. Never longer than it was to be at first."""
+        return min(max(self.not_before - now, self.not_before_boot - boot, 0.0), self.left_alone)
 
 
 class Waiting(msgspec.Struct, array_like=True, frozen=True):
