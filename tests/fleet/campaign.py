@@ -223,7 +223,7 @@ def main(kills: int, seed: int | None, pages: int, dagster: bool) -> None:
     """Kill processes of a crawl at random and check that nothing is lost, doubled or rude."""
     shape = Shape(kills, new_seed() if seed is None else seed, pages, dagster=dagster)
     click.echo(f"seed {shape.seed}")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         click.echo(str(run(shape, Path(folder))))
 
 

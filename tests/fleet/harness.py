@@ -222,10 +222,17 @@ class Fleet:
 
     def kill_cell(self, name: str = "cell-0") -> CellState:
         """kill -9 of a cell; returns what its disk held at that moment."""
-        with self.held():
-            pid = self.kill(name)
-            eventually(lambda: _dead(pid), 5.0, f"{name} is dead", 0.01)
-            return self.copy_of_state(name)
+        while True:
+            self.living_pid(name)
+            with self.held():
+                if pid := self.pid(
+                    name
+                ):  # else it died by itself, and only a supervisor that runs starts another
+                    self._note_pids()
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                    eventually(lambda: _dead(pid), 5.0, f"{name} is dead", 0.01)
+                    return self.copy_of_state(name)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
