@@ -8,7 +8,8 @@ import difflib
 import math
 import re
 import typing
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import Path
 
 import msgspec
 
@@ -16,7 +17,10 @@ from crawl_platform.errors import ConfigurationError
 
 ABOVE_ZERO: dict[str, frozenset[str]] = {
     "politeness": frozenset(
-        {"crawl_delay_cap", "backoff_first", "backoff_cap", "robots_ttl", "robots_bytes", "robots_retry"}
+        {
+            "crawl_delay_cap", "backoff_first", "backoff_cap", "robots_ttl", "robots_bytes", "robots_retry",
+            "front_end_rate", "front_end_in_flight", "domain_in_flight",
+        }
     ),
     "fetch": frozenset(
         {
@@ -87,6 +91,24 @@ def check_networks(networks: tuple[str, ...]) -> None:
             ip_network(cidr)
         except ValueError as error:
             raise ConfigurationError(f"fetch.allow_networks: {error}") from error
+
+
+def read_networks(file: Path) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Networks of a file, one CIDR a line; `#` begins a comment. Raises `ConfigurationError` for what is none."""
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file} can't be read: {error}") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        cidr = line.partition("#")[0].strip()
+        if not cidr:
+            continue
+        try:
+            found.append(ip_network(cidr))
+        except ValueError as error:
+            raise ConfigurationError(f"{file}, line {number}: {error}") from error
+    return tuple(found)
 
 
 def check_nameservers(servers: tuple[str, ...]) -> None:

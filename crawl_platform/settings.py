@@ -6,7 +6,7 @@ in seconds and sizes in bytes unless a name says otherwise.
 
 import tomllib
 from collections.abc import Iterable
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -20,6 +20,7 @@ from crawl_platform.bounds import (
     check_networks,
     check_numbers,
     explain,
+    read_networks,
 )
 from crawl_platform.errors import ConfigurationError
 
@@ -114,6 +115,15 @@ class Politeness(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Healthy answers in a row before a slowed host gets one step faster."""
     recovery_step: float = 0.05
     """Size of that step: share of the rate that the host's own delay allows."""
+    front_ends: str = ""
+    """File (relative to the home) of CIDRs, one a line: addresses of CDNs, behind which many machines stand."""
+    front_end_rate: float = 10.0
+    """Requests per second to such an address, over all of its hosts; each host has its own delay all the same."""
+    front_end_in_flight: int = 16
+    domain_rate: float = 0.0
+    """Requests per second to all hosts of a registrable domain together; 0: no cap but those of hosts and addresses.
+    A `[[hosts]]` entry for *.DOMAIN sets it for one."""
+    domain_in_flight: int = 16
 
 
 class Fetch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -408,6 +418,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def lake_root(self) -> Path:
         return self.root / "lake"
 
+    def front_ends(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The networks of `politeness.front_ends`. Raises `ConfigurationError` for a line that is none."""
+        return read_networks(self.root / self.politeness.front_ends) if self.politeness.front_ends else ()
+
     def validate(self) -> None:
         """Raise `ConfigurationError` for a setting that would break a promise."""
         _require_delays(self.politeness)
@@ -434,6 +448,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             self.with_rules((rule,))
             if "day_budget" in rule.payment:
                 raise ConfigurationError("payment.day_budget is the crawl's: no [[hosts]] entry may set it")
+            if any(name.startswith("front_end") for name in rule.politeness):
+                raise ConfigurationError("front ends are the crawl's: no [[hosts]] entry may set them")
         self._check_bounds()
 
     def _check_bounds(self) -> None:
@@ -445,6 +461,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for one in self.identities:
             check_agent(f"identities {one.name}", one.agent or self.identity.agent, one.contact)
         check_networks(self.fetch.allow_networks)
+        self.front_ends()
         check_nameservers(self.fetch.nameservers)
         for rule in self.hosts:
             check_match(rule.match)

@@ -6,7 +6,7 @@ last well, and recovers like a host. It never pauses: one dead tenant in a thous
 """
 
 from collections import OrderedDict
-from ipaddress import IPv6Address, ip_address
+from collections.abc import Callable
 
 from crawl_platform.admission.pace import STEADY, TRANSITIONS, Event, Pace, after, in_force
 from crawl_platform.settings import Politeness
@@ -19,8 +19,12 @@ MOST = 20_000
 class AddressPaces:
     """Addresses that are not at their floor: in memory here, and on disk by whoever calls."""
 
-    def __init__(self, settings: Politeness, most: int = MOST) -> None:
+    def __init__(
+        self, settings: Politeness, most: int = MOST, floor: Callable[[str], float] | None = None
+    ) -> None:
+        """`floor`: seconds that an address which is well is left alone; None: the setting, for all."""
         self._settings = settings
+        self._floor = floor if floor is not None else lambda _: settings.address_delay
         self._most = most
         self._slowed: OrderedDict[str, Pace] = OrderedDict()
         self._unwell: OrderedDict[str, frozenset[str]] = OrderedDict()
@@ -35,8 +39,8 @@ class AddressPaces:
         return len(self._slowed)
 
     def delay(self, address: str) -> float:
-        """Seconds from the end of a request to the start of the next, in force for `address`."""
-        return in_force(self.of(address), self._settings.address_delay, self._settings)
+        """Seconds that a slot of `address` rests after a request, in force now."""
+        return in_force(self.of(address), self._floor(address), self._settings)
 
     def of(self, address: str) -> Pace:
         return self._slowed.get(address, STEADY)
@@ -75,7 +79,7 @@ class AddressPaces:
 
     def _step(self, address: str, event: Event) -> list[str]:
         before = self._slowed.pop(address, STEADY)
-        pace = after(before, event, self._settings.address_delay, self._settings)
+        pace = after(before, event, self._floor(address), self._settings)
         if pace.delay:
             self._slowed[address] = pace
         changed = [address] if pace.delay != before.delay else []
@@ -85,14 +89,3 @@ class AddressPaces:
 def _bound(known: OrderedDict[str, Pace] | OrderedDict[str, frozenset[str]], most: int) -> list[str]:
     """Forget what was there longest ago, beyond `most`; returns what was forgotten."""
     return [known.popitem(last=False)[0] for _ in range(len(known) - most)]
-
-
-def clock_of(address: str) -> str:
-    """The name under which an address is paced: an IPv6 address is one of many that a server has, so the /64 that
-    they share; IPv4 mapped into IPv6 is the same machine as IPv4."""
-    if ":" not in address:
-        return address
-    ip = ip_address(address.partition("%")[0])
-    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
-        return str(ip.ipv4_mapped)
-    return f"{IPv6Address(int(ip) >> 64 << 64)}/64"

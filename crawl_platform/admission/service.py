@@ -6,7 +6,7 @@
     4 host      it was reserved for this request, and its delay has run out  else at the time told
     5 identity  somebody of the pool may ask this host                       else when one may probe
     6 proxy     the identity's proxy is free, if it has one                  else in its line
-    7 address   nobody else is asking there, and its delay has run out       else in its line
+    7 address   it has a free slot, and so has its domain if that has a cap  else in its line
 
 What can't be put right by waiting comes first, so nothing waits that will be refused. `admit` answers all of it in
 one step and reserves address, proxy and probe, so of two who ask only one is told yes. A claim asks 1, 4 and 7 as far
@@ -46,15 +46,17 @@ class Reason(StrEnum):
 
 
 class Answer(NamedTuple):
-    """`retry_at`: boottime from which it is worth asking again; infinite where something else has to happen first."""
+    """`retry_at`: boottime from which it is worth asking again; infinite where something else has to happen first.
+    `gate`: the clock that is waited for."""
 
     reason: Reason
     retry_at: float = math.inf
+    gate: str = ""
 
 
 class Decision(NamedTuple):
-    """The answer about one URL. If it was admitted, `gates` are reserved and must be given back: by `ended` or
-    `returned`. If proxy or address is not free, `gates` names the one to wait for."""
+    """The answer about one URL. If it was admitted, `gates` are reserved, the address first, and must be given back:
+    by `ended` or `returned`. If proxy, address or domain is not free, `gates` names the one to wait for."""
 
     reason: Reason
     retry_at: float
@@ -81,7 +83,7 @@ _TURNED_DOWN = {
     Verdict.UNREACHABLE: Answer(Reason.ORIGIN_UNREACHABLE),
     Verdict.GIVEN_UP: Answer(Reason.ORIGIN_GIVEN_UP),
 }
-_ROBOTS_FIRST, _ADDRESS = Answer(Reason.ROBOTS_FIRST, 0.0), Answer(Reason.ADDRESS)
+_ROBOTS_FIRST = Answer(Reason.ROBOTS_FIRST, 0.0)
 
 
 class Admission:
@@ -110,7 +112,10 @@ class Admission:
         if ready > boot:
             return Answer(Reason.HOST, ready)
         if address is not None and self._gates.address_ready_at(address) > boot:
-            return _ADDRESS
+            return Answer(Reason.ADDRESS, gate=address)
+        domain = self._gates.clocks.domain(host)
+        if domain and self._gates.address_ready_at(domain) > boot:
+            return Answer(Reason.ADDRESS, gate=domain)
         return YES
 
     def _may_be_asked(self, host: str, for_robots: bool) -> bool:
@@ -152,29 +157,29 @@ class Admission:
         """Decide about a claimed, canonical URL whose host lives at `address`. `robots`: it is a robots.txt itself,
         about which no robots.txt and no policy is asked. `refused`: the identity that the host has refused, if any."""
         if not self._may_be_asked(host, robots):
-            return Decision(*_NOT_SEED)
+            return Decision(Reason.NOT_SEED, math.inf)
         choice = self.identities.choose(host, now, boot, refused)
         if not robots:
             agent = (choice.persona if choice is not None else self.identities.own(host, refused)).agent
             answer = self._page(origin_of_canonical(url), host, url, now, boot, agent)
             if answer.reason is not Reason.ADMITTED:
-                return Decision(*answer)
+                return Decision(answer.reason, answer.retry_at)
         if not self._gates.host_reserved(host, boot):
             return Decision(Reason.HOST, self._gates.host_clock(host))
         if choice is None:
             return Decision(Reason.IDENTITY, self.identities.ask_again_at(host, boot, refused))
-        return self._reserve(choice, address, boot)
+        return self._reserve(choice, host, address, boot)
 
-    def _reserve(self, choice: Choice, address: str, boot: float) -> Decision:
-        proxy = proxy_gate(choice)
-        if proxy is not None and self._gates.address_ready_at(proxy) > boot:
-            return Decision(Reason.PROXY, math.inf, None, (proxy,))
-        if not self._gates.take_address(address, boot):
-            return Decision(Reason.ADDRESS, math.inf, None, (address,))
-        taken: tuple[str, ...] = (address,)
-        if proxy is not None:
-            self._gates.take_address(proxy, boot)
-            taken = (address, proxy)
+    def _reserve(self, choice: Choice, host: str, address: str, boot: float) -> Decision:
+        """All that the request needs, or nothing."""
+        proxy, domain = proxy_gate(choice), self._gates.clocks.domain(host)
+        wanted = [(proxy, Reason.PROXY), (address, Reason.ADDRESS), (domain, Reason.ADDRESS)]
+        for gate, reason in wanted:
+            if gate and self._gates.address_ready_at(gate) > boot:
+                return Decision(reason, math.inf, None, (gate,))
+        taken = tuple(gate for gate in (address, proxy, domain) if gate)
+        for gate in taken:
+            self._gates.take_address(gate, boot, host)
         self.identities.begins(choice)
         return Decision(Reason.ADMITTED, boot, choice, taken)
 
@@ -184,24 +189,31 @@ class Admission:
         self, decision: Decision, host: str, outcome: Outcome, status: int | None, boot: float, delay: float
     ) -> list[str]:
         """The request of an admitted decision has ended: its clocks run, its identity learns. `delay` (seconds) is
-        the host's in force. Returns the hosts whose turn it is at the address and at the proxy."""
+        the host's in force. Returns the hosts whose turn it is at the address, the proxy and the domain."""
         assert decision.choice is not None
-        address, *proxies = decision.gates
+        address, *others = decision.gates
         called = [self._gates.end(host, address, boot, delay)]
-        for proxy in proxies:
-            called.append(self._gates.free_at(proxy, boot + decision.choice.persona.proxy_delay))
+        called += [self._rest(gate, decision.choice, boot) for gate in others]
         self.identities.ended(decision.choice, host, verdict_on(outcome, status), boot)
         return [host for host in called if host]
+
+    def _rest(self, gate: str, choice: Choice, boot: float) -> str | None:
+        """A slot that was used, of the proxy or the domain."""
+        rest = choice.persona.proxy_delay if gate == proxy_gate(choice) else self._gates.paces.delay(gate)
+        return self._gates.rest_address(gate, boot, rest)
 
     def proxy_failed(self, decision: Decision, host: str, boot: float) -> list[str]:
         """An admitted request got no further than its proxy, whose clock runs all the same. Returns the hosts whose
         turn it is instead."""
         assert decision.choice is not None
-        persona = decision.choice.persona
-        self.identities.ended(decision.choice, host, "proxy", boot)
-        address, *proxies = decision.gates
-        called = [self._gates.release_address(address)]
-        called += [self._gates.free_at(proxy, boot + persona.proxy_delay) for proxy in proxies]
+        choice = decision.choice
+        self.identities.ended(choice, host, "proxy", boot)
+        called = [
+            self._rest(gate, choice, boot)
+            if gate == proxy_gate(choice)
+            else self._gates.release_address(gate)
+            for gate in decision.gates
+        ]
         return [host for host in called if host]
 
     def returned(self, decision: Decision) -> list[str]:
@@ -212,6 +224,6 @@ class Admission:
         return [host for host in called if host]
 
 
-def proxy_gate(choice: Choice) -> str | None:
-    """Name of the clock of the identity's proxy, beside those of addresses."""
-    return f"proxy {choice.persona.name}" if choice.persona.proxy else None
+def proxy_gate(choice: Choice) -> str:
+    """Name of the clock of the identity's proxy, beside those of addresses; empty if it has none."""
+    return f"proxy {choice.persona.name}" if choice.persona.proxy else ""

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Coroutine
 from typing import Any
 
+from crawl_platform.admission.clocks import Clocks
 from crawl_platform.admission.hosts import HostBook
 from crawl_platform.admission.identities import Identities, pool_of
 from crawl_platform.admission.politeness import Gates
@@ -25,7 +26,7 @@ from crawl_platform.commit.faults import Faults
 from crawl_platform.commit.manifest import BULK, FAST, Manifest
 from crawl_platform.commit.outbox import Outbox
 from crawl_platform.commit.staging import Row
-from crawl_platform.errors import ExchangeError, OwnershipLostError, PlatformError
+from crawl_platform.errors import ConfigurationError, ExchangeError, OwnershipLostError, PlatformError
 from crawl_platform.fetch.client import HttpClient
 from crawl_platform.fetch.dns import DnsCache
 from crawl_platform.fetch.safety import AddressGuard
@@ -82,7 +83,7 @@ class Cell:
         self._exchange = exchange
         self._outbox = outbox
         rules = HostRules(settings)
-        gates = Gates(settings.politeness, clock.boottime(), rules)
+        gates = Gates(settings.politeness, clock.boottime(), rules, _clocks(settings, rules, name))
         pool = pool_of(settings)
         robots = RobotsCache(
             settings.identity.agent, settings.politeness, rules=rules, agents=(one.agent for one in pool)
@@ -107,9 +108,7 @@ class Cell:
         self._telemetry = Telemetry(name, settings.fetch.slots, clock)
         self._dns = DnsCache(settings.fetch, AddressGuard(settings.fetch.allow_networks), clock)
         self._client = HttpClient(settings.fetch, settings.identity.user_agent, clock)
-        self._addresses = AddressBook(
-            name, settings.fleet.cells == 1, exchange, gates, clock, settings.fleet.silence_limit
-        )
+        self._addresses = AddressBook(name, exchange, gates, clock, settings.fleet.silence_limit, self._call)
         self._worker = Worker(
             Parts(
                 settings=settings,
@@ -187,7 +186,7 @@ class Cell:
                 self._read_inbox(),
                 self._worker.read_forever(),
                 self._directives.obey_forever(self._wake.set),
-                self._addresses.hand_over_forever(),
+                self._addresses.share_forever(),
                 self._beat(),
                 self._report(),
             )
@@ -313,6 +312,12 @@ class Cell:
         self._count_in_flight()
         self._wake.set()
         self._task_ended(task)
+
+    def _call(self, hosts: list[str]) -> None:
+        """It is the turn of these hosts at an address that we have got."""
+        for host in hosts:
+            self.frontier.reschedule(host, self._clock.now(), self._clock.boottime())
+        self._wake.set()
 
     async def _sleep_until_ready(self) -> None:
         ready = self.frontier.agenda.next_at()
@@ -452,6 +457,14 @@ class Cell:
 
     def _shard_rows(self, shard: int, snapshot_id: str, at: float) -> list[Row]:
         return list(snapshot_rows(self.frontier, shard, snapshot_id, at))
+
+
+def _clocks(settings: Settings, rules: HostRules, name: str) -> Clocks:
+    number = name.rpartition("-")[2]
+    if settings.fleet.cells > 1 and not number.isdigit():
+        raise ConfigurationError(f"a cell's name ends in its number, like cell-0 (not {name})")
+    cell = int(number) if number.isdigit() else 0
+    return Clocks(settings.politeness, rules, settings.front_ends(), cell, settings.fleet.cells)
 
 
 def _identity_news(name: str, event: str) -> None:

@@ -174,6 +174,11 @@ class Exchange:
         except (NatsError, OSError, RuntimeError) as error:
             log.warning("the connection to NATS was not there to be closed: %s", error)
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now, as far as the client has noticed."""
+        return bool(self._nc.is_connected)
+
     # streams
 
     async def publish(self, subject: str, data: bytes, message_id: str = "") -> int:

@@ -6,7 +6,6 @@ is admitted, and both clocks are looked at once more in the same loop step as th
 
 import logging
 
-from crawl_platform.admission.address_pace import clock_of
 from crawl_platform.admission.hosts import EXCLUDED, HostExcludedError
 from crawl_platform.admission.identities import PROBE_AGAIN
 from crawl_platform.admission.politeness import ImpoliteError
@@ -24,8 +23,6 @@ from crawl_platform.frontier.lease import Lease, RobotsLease
 from crawl_platform.frontier.records import PAGE
 
 log = logging.getLogger(__name__)
-ANOTHER_CELLS = 0.3
-"""Seconds until a host whose address another cell uses is looked at again."""
 AGAIN = 0.05
 """Seconds until a host whose request was turned away at the last moment is looked at again, at least."""
 IMPOLITE, IMPOLITE_AGAIN = "impolite", 5.0
@@ -129,10 +126,10 @@ class Worker:
             self._pacing.ended(lease, None, response)
             return response
         resolving = None if known else p.clock.boottime() - begun
-        paced = p.frontier.addresses[lease.host] = clock_of(address)
-        if not p.addresses.holds(paced) and not await p.addresses.ask(paced):
+        paced = p.frontier.addresses[lease.host] = p.gates.clocks.address(address)
+        if (elsewhere := await self._missing(lease.host, paced)) is not None:
             self._give_back(lease)
-            p.frontier.agenda.put(lease.host, p.clock.boottime() + ANOTHER_CELLS)
+            p.frontier.await_address(elsewhere, lease.host, p.clock.boottime())
             return None
         robots = isinstance(lease, RobotsLease)
         state = p.frontier.state(lease.host)
@@ -151,7 +148,17 @@ class Worker:
             self._proxy_failed(lease, decision, response)
             return None
         self._pacing.ended(lease, decision, response)
+        for gate in decision.gates:
+            p.addresses.ended(gate)
         return response
+
+    async def _missing(self, host: str, address: str) -> str | None:
+        """Which of the clocks that `host` shares with others another cell has; None: we have what it takes."""
+        held = self._p.addresses
+        for gate in (address, self._p.gates.clocks.domain(host)):
+            if gate and not held.holds(gate) and not await held.ask(gate):
+                return gate
+        return None
 
     def _stopped(self, lease: Lease | RobotsLease) -> None:
         """A bug, or a clock that was moved while the request connected. Nothing was sent, so nobody suffers from it

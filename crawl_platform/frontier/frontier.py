@@ -182,13 +182,15 @@ class Frontier:
             answer = self.admission.turn(host, address, boot, self.moved.errands.waits(host))
             if state is None or answer.reason is Reason.NOT_SEED:
                 self.moved.errands.drop(host)
+                self._let_pass(host, now, boot)
                 self._part_with(host)
                 continue
             if state.unproven and room <= 0:
                 self.parked[host] = None
                 continue
-            if answer.reason is Reason.ADDRESS and address is not None:
-                self.await_address(address, host, boot)
+            if answer.reason is Reason.ADDRESS:
+                self.await_address(answer.gate, host, boot)
+                self._let_pass(host, now, boot, but=answer.gate)
             elif answer.reason is Reason.HOST and answer.retry_at != float("inf"):
                 self.agenda.put(host, answer.retry_at)
             if answer.reason is not Reason.ADMITTED:
@@ -198,6 +200,7 @@ class Frontier:
                 self.gates.take_host(host, boot)
                 state.in_flight = True
                 return lease
+            self._let_pass(host, now, boot)
             self._part_with(host)
         return None
 
@@ -208,6 +211,14 @@ class Frontier:
         if abs(self._utc_at_boot - before) > CLOCK_STEP:
             for host in self.hosts:
                 self.reschedule(host, now, boot)
+
+    def _let_pass(self, host: str, now: float, boot: float, but: str = "") -> None:
+        """`host` makes no use of its turns, except for that at `but`: those behind it in line need not wait until they
+        look for themselves."""
+        for gate in (self.addresses.get(host), self.gates.clocks.domain(host)):
+            called = self.gates.pass_on(gate, host) if gate and gate != but else None
+            if called is not None:
+                self.reschedule(called, now, boot)
 
     def _next(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
         """An errand and a turn of the host's own in alternation, while it has both. Hosts outside the seed have no
@@ -236,7 +247,8 @@ class Frontier:
         ready = self.gates.address_ready_at(address)
         if ready == float("inf") or self.gates.stands_in_line(address, host):
             waiting = self.gates.wait_for_address(address, host)
-            ready = boot + max(ADDRESS_PATIENCE, waiting * self.gates.paces.delay(address))
+            turns = waiting / self.gates.clocks.limit(address).slots
+            ready = boot + max(ADDRESS_PATIENCE, turns * self.gates.paces.delay(address))
         self.agenda.put(host, ready)
 
     def _pick(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from crawl_platform.admission.address_pace import AddressPaces, clock_of
+from crawl_platform.admission.address_pace import AddressPaces
+from crawl_platform.admission.clocks import clock_of
 from crawl_platform.admission.pace import STEADY, Event, Pace
 from crawl_platform.settings import Politeness
 

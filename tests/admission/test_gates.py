@@ -119,7 +119,9 @@ def test_the_line_for_an_address_is_first_come_first_served_and_nobody_stands_in
         gates.wait_for_address(ADDRESS, host)
 
     called = [gates.release_address(ADDRESS)]
-    called += [gates.end(HOST, ADDRESS, 101.0 + n, 0.0) for n in range(3)]
+    for n in range(3):
+        assert gates.take_address(ADDRESS, 101.0 + n)
+        called.append(gates.end(HOST, ADDRESS, 101.0 + n, 0.0))
 
     assert called == ["b", "c", "d", None]
 
@@ -215,8 +217,10 @@ class LyingGates(Gates):
     def take_host(self, host: str, now: float) -> None:
         self._host(host).busy = True
 
-    def take_address(self, address: str, now: float) -> bool:
-        self._address(address).busy = True
+    def take_address(self, address: str, now: float, host: str = "") -> bool:
+        gate = self._address(address)
+        gate.started.append(now)
+        gate.not_before = max(gate.free, default=gate.not_before)
         return True
 
 

@@ -10,7 +10,7 @@ from crawl_platform.admission.identities import Identities, Persona
 from crawl_platform.admission.pace import STEADY
 from crawl_platform.admission.politeness import Gates, ImpoliteError
 from crawl_platform.admission.robots import RobotsCache
-from crawl_platform.admission.service import Admission, Decision, Reason, proxy_gate
+from crawl_platform.admission.service import Admission, Answer, Decision, Reason, proxy_gate
 from crawl_platform.fetch.outcome import Outcome
 from crawl_platform.settings import IdentityHealth, Politeness
 
@@ -187,7 +187,7 @@ def test_a_claim_waits_for_the_earliest_probe_while_nobody_is_there_to_ask() -> 
 
     answer = scene.admission.page(f"https://{HOST}", HOST, URL, NOW, BOOT)
 
-    assert answer == (Reason.IDENTITY, BOOT + 40)
+    assert answer == Answer(Reason.IDENTITY, BOOT + 40)
 
 
 def test_who_was_refused_is_the_one_that_is_admitted() -> None:
@@ -304,7 +304,7 @@ def test_a_claim_asks_the_cheap_questions_first() -> None:
     assert scene.admission.turn(HOST, ADDRESS, BOOT).reason is Reason.ADDRESS
     assert scene.admission.turn(HOST, None, BOOT).reason is Reason.ADMITTED
     host_held(scene)
-    assert scene.admission.turn(HOST, ADDRESS, BOOT) == (Reason.HOST, BOOT + 7)
+    assert scene.admission.turn(HOST, ADDRESS, BOOT) == Answer(Reason.HOST, BOOT + 7)
     excluded(scene)
     assert scene.admission.turn(HOST, ADDRESS, BOOT).reason is Reason.NOT_SEED
     assert (
@@ -318,4 +318,4 @@ def test_the_direct_way_has_no_proxy_gate() -> None:
     choice = scene.identities.choose(HOST, NOW, BOOT)
 
     assert choice is not None
-    assert proxy_gate(choice) is None
+    assert proxy_gate(choice) == ""

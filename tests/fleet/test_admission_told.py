@@ -6,13 +6,15 @@ from typing import Any, cast
 
 import pytest
 
+from crawl_platform.admission.clocks import Clocks
 from crawl_platform.admission.pace import Pace
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.clock import ManualClock
-from crawl_platform.fleet.addresses import TURN, AddressBook
+from crawl_platform.fleet.addresses import AddressBook
 from crawl_platform.fleet.explain import _pace
 from crawl_platform.frontier.records import HostRecord
 from crawl_platform.settings import HostRule, Politeness, Settings
+from tests.fleet.cells import MemoryExchange
 from tests.fleet.worker_cell import Answer, Request, plain, virtual_cell
 
 ADDRESS = "192.0.2.1"
@@ -50,41 +52,28 @@ async def test_the_heartbeat_tells_how_many_hosts_are_slowed_and_by_how_much(tmp
     assert (told["slowed_hosts"], told["slowed_addresses"], told["longest_delay"]) == (1, 0, 2.0)
 
 
-class Bucket:
-    """The exchange's `addresses`, for two cells of one process."""
-
-    def __init__(self) -> None:
-        self.entries: dict[str, tuple[bytes, int]] = {}
-        self.rung: list[tuple[str, bytes]] = []
-
-    async def get(self, bucket: str, key: str) -> tuple[bytes, int] | None:
-        return self.entries.get(key) if bucket == "addresses" else (b"alive", 1)
-
-    async def swap(self, bucket: str, key: str, value: bytes, revision: int) -> int:
-        assert self.entries.get(key, (b"", 0))[1] == revision
-        self.entries[key] = value, revision + 1
-        return revision + 1
-
-    async def ring(self, subject: str, data: bytes) -> None:
-        self.rung.append((subject, data))
-
-
 async def test_an_address_that_is_handed_over_keeps_its_delay() -> None:
-    clock, bucket = ManualClock(), Bucket()
-    settings = Politeness(address_delay=1.0)
-    one, two = (
-        AddressBook(name, False, cast(Any, bucket), Gates(settings, clock.boottime()), clock, 900.0)
-        for name in ("one", "two")
-    )
+    clock, settings = ManualClock(), Politeness(address_delay=1.0)
+    exchange = MemoryExchange(clock)
+    books = []
+    for n in range(2):
+        gates = Gates(settings, clock.boottime(), clocks=Clocks(settings, cell=n, cells=2))
+        book = AddressBook(f"cell-{n}", cast(Any, exchange), gates, clock, 900.0, lambda _: None)
+        await book.start()
+        books.append(book)
+    one, two = books
     assert await one.ask(ADDRESS)
     one.gates.paces.recall(ADDRESS, Pace(delay=4.0))
+    clock.advance(1.0)
+    assert one.gates.take_address(ADDRESS, clock.boottime())
+    one.gates.end("a.test", ADDRESS, clock.boottime(), 0.0)
+    one.ended(ADDRESS)
 
     assert not await two.ask(ADDRESS)
-    one._wanted(*(bucket.rung[0][0], bucket.rung[0][1]))
-    clock.advance(TURN)
-    held = one._held.pop(ADDRESS)
-    await one._give(ADDRESS, held)
-    assert await two.ask(ADDRESS)
+    two.gates.wait_for_address(ADDRESS, "b.test")
+    await one.look()
+    await two.look()
 
+    assert (one.holds(ADDRESS), two.holds(ADDRESS)) == (False, True)
     assert two.gates.paces.delay(ADDRESS) == 4.0
     assert two.gates.address_ready_at(ADDRESS) == clock.boottime() + 4.0

@@ -112,7 +112,12 @@ async def test_two_hosts_of_one_address_are_paced_from_the_very_first_request(tm
 async def test_ablation_an_address_without_a_clock_is_asked_by_both_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Gates, "take_address", lambda *_: True)
+    def take_anyway(self: Gates, address: str, now: float, host: str = "") -> bool:
+        self._address(address).started.append(now)
+        return True
+
+    monkeypatch.setattr(Gates, "address_ready_at", lambda *_: 0.0)
+    monkeypatch.setattr(Gates, "take_address", take_anyway)
     monkeypatch.setattr(Gates, "check_write", lambda *_: None)
     async with virtual_cell(tmp_path, SHARED, politeness=Politeness(address_delay=2.0)) as cell:
         requests = await cell.run(20)

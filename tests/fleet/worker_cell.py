@@ -5,7 +5,7 @@ async with virtual_cell(tmp_path, {"a.test": "192.0.2.1"}, script) as cell:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,8 +123,21 @@ class Wire:
 
 
 class VirtualCell:
-    def __init__(self, home: Path, wire: Wire, settings: Settings, kv: OrderedKV) -> None:
+    def __init__(
+        self,
+        home: Path,
+        wire: Wire,
+        settings: Settings,
+        kv: OrderedKV,
+        name: str = "cell-0",
+        exchange: Any = None,
+        seeds: Sequence[str] | None = None,
+    ) -> None:
+        """`exchange`: one that is shared with other cells. `seeds`: its hosts; all that the wire knows if None."""
         self.wire = wire
+        self.name = name
+        self.exchange = exchange
+        self.seeds = tuple(wire.addresses) if seeds is None else seeds
         self.clock = wire.clock
         self.settings = settings
         self.kv = kv
@@ -133,20 +146,20 @@ class VirtualCell:
 
     def _make(self) -> Cell:
         made = Cell(
-            "cell-0",
+            self.name,
             self.settings,
             shards=frozenset({0}),
             n_shards=1,
             kv=self.kv,
             outbox=Outbox(self.kv, "incarnation"),
-            exchange=None,  # type: ignore[arg-type]
+            exchange=self.exchange,
             clock=self.clock,
             faults=Faults(),
         )
         parts = made._worker._p
         self._closed = [made._client, made._dns]
         parts.client = parts.dns = self.wire  # type: ignore[assignment]
-        for host in self.wire.addresses:
+        for host in self.seeds:
             made.frontier.book.set(host, SEED)
         made.frontier.load(self.clock.now(), self.clock.boottime())
         return made
@@ -166,10 +179,16 @@ class VirtualCell:
     async def settle(self) -> None:
         """Let everything happen that can happen at this moment."""
         for _ in range(TURNS):
-            self.made._claim_all()
-            await asyncio.sleep(0)
+            await self.turn()
         if self.made._failure.done():
             self.made._failure.result()
+
+    async def turn(self) -> None:
+        """One turn of the loop."""
+        self.made._claim_all()
+        await asyncio.sleep(0)
+        if self.exchange is not None:
+            await self.made._addresses.look()
 
     async def run(self, seconds: float) -> list[Request]:
         """Crawl for that long; returns the requests that were written meanwhile."""
