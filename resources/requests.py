@@ -41,7 +41,8 @@ COLUMNS_READ = [column.name for column in REQUESTS.columns if column.name not in
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A row of `requests`. `at` is UTC seconds; `kind` is recrawl, promote, exclude or lift."""
+    """A row of `requests`. `at` is UTC seconds; `kind` is recrawl, promote, exclude or lift; purge, which only
+    `crawl purge` carries out."""
 
     request_id: str
     at: float
@@ -187,6 +188,16 @@ def named_pattern(text: str) -> str:
     except ConfigurationError as error:
         raise ConfigurationError(f"{text!r} is neither a hostname nor *.domain") from error
     return f"*.{name}" if text.startswith("*.") else name
+
+
+def named_target(text: str) -> str:
+    """What a person wants left alone, in its canonical form: a host, `*.domain` or the beginning of URLs."""
+    if "://" not in text:
+        return named_pattern(text)
+    url = canonicalize(text)
+    if url is None:
+        raise ConfigurationError(f"{text!r} is no URL: write it like https://www.example.org/private/")
+    return url
 
 
 def refuse(store: Lake, request: Request, why: str, now: float, decided_by: str) -> None:

@@ -1,7 +1,9 @@
 """Which hosts may be fetched at all: the seed, minus exclusions. Everything else is horizon."""
 
+from crawl_platform.admission.stops import Stops
 from crawl_platform.errors import PlatformError
-from crawl_platform.web.host import shard_of
+from crawl_platform.web.host import matches, shard_of
+from crawl_platform.web.url import host_of
 
 SEED, EXCLUDED, HORIZON = "seed", "excluded", "horizon"
 
@@ -11,13 +13,20 @@ class HostExcludedError(PlatformError):
 
 
 class HostBook:
-    """The fleet's directives about hosts. An exclusion (`host` or `*.domain`) beats a seed entry."""
+    """The fleet's directives about hosts. An exclusion (`host`, `*.domain`, the beginning of URLs) beats a seed entry.
+
+    `stops`: what is paused; `purging`: patterns of which everything is being deleted. Both hold beside directives.
+    """
 
     def __init__(self, n_shards: int) -> None:
         self._n_shards = n_shards
         self._seeds: set[str] = set()
         self._excluded: set[str] = set()
         self._excluded_domains: set[str] = set()
+        self._excluded_urls: dict[str, set[str]] = {}
+        """Host → beginnings of URLs."""
+        self.stops = Stops()
+        self.purging: set[str] = set()
 
     def set(self, name: str, state: str) -> None:
         """Apply one directive; the last one about a name wins. Any other state lifts what was said before."""
@@ -26,6 +35,8 @@ class HostBook:
             self._seeds.add(name)
         elif state != EXCLUDED:
             return
+        elif "://" in name:
+            self._excluded_urls.setdefault(host_of(name), set()).add(name)
         elif name.startswith("*."):
             self._excluded_domains.add(name[2:])
         else:
@@ -37,11 +48,21 @@ class HostBook:
         self._excluded.discard(name)
         if name.startswith("*."):
             self._excluded_domains.discard(name[2:])
+        if "://" in name:
+            self._excluded_urls.get(host_of(name), set()).discard(name)
 
     def state(self, host: str) -> str:
         if host in self._excluded or (self._excluded_domains and self._domain_excluded(host)):
             return EXCLUDED
+        if self.purging and any(matches(pattern, host) for pattern in self.purging):
+            return EXCLUDED
         return SEED if host in self._seeds else HORIZON
+
+    def bars(self, host: str, url: str) -> bool:
+        """Whether this URL of a host is excluded, or being purged, though its host is not."""
+        if any("://" in pattern and url.startswith(pattern) for pattern in self.purging):
+            return True
+        return any(map(url.startswith, self._excluded_urls.get(host, ())))
 
     def _domain_excluded(self, host: str) -> bool:
         labels = host.split(".")

@@ -10,6 +10,7 @@ from crawl_platform.cli.export import export
 from crawl_platform.cli.frontier import frontier, shards
 from crawl_platform.cli.identity import identity
 from crawl_platform.cli.page import show_page
+from crawl_platform.cli.purge import purge
 from crawl_platform.cli.run import down, up
 from crawl_platform.cli.size import size
 from crawl_platform.cli.sql import sql_command
@@ -69,7 +70,7 @@ def main() -> None:
 
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Run": (up, down, upkeep, demo, doctor, identity, size),
-    "Steer": (seed, promote, exclude, recrawl, pause, resume),
+    "Steer": (seed, promote, exclude, purge, recrawl, pause, resume),
     "Look": (status, top, explain, show_page, frontier, shards, promotions, sql_command, usage, export),
 }
 for _command in (command for commands in SECTIONS.values() for command in commands):

@@ -10,7 +10,7 @@ from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import bytes_text, count_text, json_option, print_json
 from crawl_platform.clock import SystemClock
 from crawl_platform.errors import ConfigurationError
-from crawl_platform.fleet.export import Export, Selection
+from crawl_platform.fleet.export import Export, Selection, note_export
 from crawl_platform.web.url import canonicalize
 from resources.requests import named_host
 
@@ -48,6 +48,7 @@ def export(
     work = Export(crawl.lake, selection, file.absolute(), crawl.settings.identity.user_agent, SystemClock())
     if restart:
         work.forget()
+    note_export(crawl.home, file.absolute())
     try:
         done = work.run(
             lambda pages: None if as_json else click.echo(f"\r{pages:,} pages", nl=False, err=True)

@@ -64,6 +64,8 @@ def _beats(crawl: Crawl) -> list[Heartbeat]:
 def _print_report(report: dict[str, Any]) -> None:
     paused = ", PAUSED: no pages are claimed (`crawl resume` goes on)" if report["paused"] else ""
     click.echo(f"{report['home']}: {report['state']}{paused}")
+    if report["paused_domains"]:
+        click.echo(f"  paused: {', '.join(report['paused_domains'])} (`crawl resume DOMAIN` goes on)")
     if report["state"] == "died":
         click.echo("  the fleet ended without being stopped: `crawl up` goes on where it was")
     columns = {"name": "process", "state": "state", "pid": "pid", "restarts": "restarts", "detail": ""}

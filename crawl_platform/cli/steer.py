@@ -10,14 +10,18 @@ from typing import Any, TextIO
 
 import click
 
+from crawl_platform.admission.stops import EVERYTHING, Word
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import count_text, json_option, print_json, print_rows, versions_text
 from crawl_platform.clock import SystemClock, as_datetime
-from crawl_platform.errors import ConfigurationError
+from crawl_platform.errors import ConfigurationError, ExchangeError
 from crawl_platform.fleet.client import policy_for
+from crawl_platform.fleet.stops import STOPS_NAME, signal_cells, write_word
+from crawl_platform.lake import purges
+from crawl_platform.web.host import registrable_domain
 from crawl_platform.web.url import canonicalize
-from resources.requests import KNOWN_URLS, Request, append_requests, named_host, named_pattern
+from resources.requests import KNOWN_URLS, Request, append_requests, named_host, named_target
 
 reason_option = click.option("--reason", default="", help="Why; kept with the request.")
 
@@ -123,16 +127,17 @@ def known_urls(crawl: Crawl, host: str) -> list[str]:
 @json_option
 @home_option
 def exclude(pattern: str, lift: bool, reason: str, as_json: bool, home: Path) -> None:
-    """Never fetch PATTERN again: a host, or *.DOMAIN for a domain and everything below it.
+    """Never fetch PATTERN again: a host, *.DOMAIN for a domain and everything below it, or the beginning of URLs.
 
     In force in every cell within moments; what waits in queues is never claimed. An exclusion beats
     seeds and promotions.
     """
     crawl = Crawl.at(home)
-    name = named_pattern(pattern)
+    name = named_target(pattern)
     request_id, kind = _request_id(), "lift" if lift else "exclude"
     if lift:
         crawl.fleet.lift(name, request_id=request_id, reason=reason)
+        purges.forget(crawl.lake.root, name)
     else:
         crawl.fleet.exclude(name, request_id=request_id, reason=reason or "crawl exclude")
     _ask(crawl, kind, name, "exchange", reason, request_id)
@@ -161,19 +166,51 @@ def recrawl(url: str, reason: str, as_json: bool, home: Path) -> None:
 
 
 @click.command()
+@click.argument("domain", default=EVERYTHING)
+@json_option
 @home_option
-def pause(home: Path) -> None:
-    """Stop claiming pages in every cell; what is in flight lands."""
-    Crawl.at(home).fleet.pause(True)
-    click.echo("paused")
+def pause(domain: str, as_json: bool, home: Path) -> None:
+    """Stop claiming pages in every cell, or those of all hosts of DOMAIN; what is in flight lands.
+
+    Works with NATS down, and before a fleet starts: cells also look at HOME/stops.json.
+    """
+    _say_stop(home, domain, True, as_json)
 
 
 @click.command()
+@click.argument("domain", default=EVERYTHING)
+@json_option
 @home_option
-def resume(home: Path) -> None:
-    """Go on after a pause."""
-    Crawl.at(home).fleet.pause(False)
-    click.echo("resumed")
+def resume(domain: str, as_json: bool, home: Path) -> None:
+    """Go on after a pause: of everything, or of DOMAIN."""
+    _say_stop(home, domain, False, as_json)
+
+
+def _say_stop(home: Path, domain: str, paused: bool, as_json: bool) -> None:
+    """By every way that there is. The file comes first: it can't be away."""
+    crawl, clock = Crawl.at(home), SystemClock()
+    name = registrable_domain(named_host(domain)) if domain != EVERYTHING else EVERYTHING
+    word = Word(name, paused, clock.now())
+    write_word(crawl.home, word)
+    signalled = signal_cells(crawl.home, clock)
+    fleet, trouble = crawl.running_fleet, ""
+    try:
+        if fleet is not None:
+            fleet.pause(paused, name, word.at)
+    except ExchangeError as error:
+        trouble = str(error)
+    if as_json:
+        told = fleet is not None and not trouble
+        print_json({"domain": name, "paused": paused, "at": as_datetime(word.at), "cells_signalled": signalled,
+                    "exchange_told": told})  # fmt: skip
+        return
+    click.echo(f"{f'{name} is ' if name else ''}{'paused' if paused else 'resumed'}")
+    if fleet is None:
+        click.echo("no fleet is running: the next one starts so")
+    if trouble:
+        click.echo(
+            f"told by {STOPS_NAME} and a signal to {count_text(signalled, 'cell')} only: {trouble}", err=True
+        )
 
 
 @click.command()

@@ -33,6 +33,7 @@ from crawl_platform.fleet.prepare import prepare_fleet, wait_prepared
 from crawl_platform.fleet.pulse import HOLD, end_pulse, pulse
 from crawl_platform.fleet.pulse import drain as drain_cell
 from crawl_platform.fleet.shards import claim_shards
+from crawl_platform.fleet.stops import LOOK
 from crawl_platform.fleet.supervisor import EXIT_REFUSES, Companion, Supervisor
 from crawl_platform.fleet.upkeep import Answer, Task, do_portion
 from crawl_platform.frontier.rocks import RocksKV
@@ -96,6 +97,7 @@ def cell(home: Path, name: str, fault: str) -> None:
     """Crawl the shards that the shard table gives to NAME."""
     settings = settings_module.load(home)
     _log_to(settings, name)
+    signal.signal(LOOK, signal.SIG_IGN)  # until the cell listens; it reads the file at its start anyway
     end_pulse(home, name)
 
     async def work(stop: asyncio.Event) -> None:
@@ -118,6 +120,7 @@ def cell(home: Path, name: str, fault: str) -> None:
                 faults=parse_fault(fault),
             )
             asyncio.get_running_loop().add_signal_handler(HOLD, process.hold)
+            asyncio.get_running_loop().add_signal_handler(LOOK, process.look_at_stops)
             async with pulse(home, name):
                 await process.run(stop)
         finally:

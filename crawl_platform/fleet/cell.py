@@ -39,8 +39,10 @@ from crawl_platform.fleet.inbox import Inbox
 from crawl_platform.fleet.messages import Heartbeat, encode
 from crawl_platform.fleet.parts import Parts
 from crawl_platform.fleet.publisher import Publisher
+from crawl_platform.fleet.purging import Purging
 from crawl_platform.fleet.rows import Origin, snapshot_rows
 from crawl_platform.fleet.spending import Spending
+from crawl_platform.fleet.stops import Watch
 from crawl_platform.fleet.telemetry import Telemetry
 from crawl_platform.fleet.worker import Worker
 from crawl_platform.frontier.frontier import Frontier
@@ -103,7 +105,9 @@ class Cell:
         )
         self._inbox = Inbox(kv, self.frontier, name, outbox.incarnation)
         self._bulk, self._fast = (self._series(series, faults) for series in (BULK, FAST))
-        self._directives = Directives(exchange, self.frontier, self._fast, clock)
+        self._purging = Purging(name, self.frontier, self._bulk, self._fast, clock)
+        self._directives = Directives(exchange, self.frontier, self._fast, clock, self._purging.hear)
+        self._stops = Watch(settings.root, book.stops, clock, self._stops_changed)
         self._publisher = Publisher(outbox, exchange, settings.lake_root, faults, self._purge_inbox)
         self._telemetry = Telemetry(name, settings.fetch.slots, clock)
         self._dns = DnsCache(settings.fetch, AddressGuard(settings.fetch.allow_networks), clock)
@@ -169,6 +173,7 @@ class Cell:
         """
         self._outbox.confirm(await asyncio.to_thread(self._publisher.transactions))
         await self._directives.read()
+        self._stops.look()
         self.frontier.load(self._clock.now(), self._clock.boottime())
         await self._exchange.on_ring("bell.committed", lambda *_: self._publisher.check())
         await self._exchange.on_ring(
@@ -186,6 +191,8 @@ class Cell:
                 self._read_inbox(),
                 self._worker.read_forever(),
                 self._directives.obey_forever(self._wake.set),
+                self._stops.look_forever(),
+                self._purging.purge_forever(),
                 self._addresses.share_forever(),
                 self._beat(),
                 self._report(),
@@ -211,6 +218,14 @@ class Cell:
         """Claim nothing from now on until the process ends; what is in flight lands as always."""
         log.info("%s is on hold: it claims no more", self.name)
         self._on_hold = True
+
+    def look_at_stops(self) -> None:
+        """Somebody has written into the file of stop switches."""
+        self._stops.ring()
+
+    def _stops_changed(self) -> None:
+        self.frontier.resume(self._clock.now(), self._clock.boottime())
+        self._wake.set()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -255,7 +270,7 @@ class Cell:
 
     def _claim_all(self) -> None:
         self._worker.catch_up()
-        if self._on_hold or self._directives.paused or self._held_back():
+        if self._on_hold or self.frontier.book.stops.paused or self._held_back():
             return
         while len(self._workers) < self._settings.fetch.slots:
             room = max(self._settings.fetch.slots // 2, 1) - len(self._unproven)

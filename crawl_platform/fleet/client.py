@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from crawl_platform.admission.stops import EVERYTHING, Word
 from crawl_platform.clock import Clock, SystemClock
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.exchange import Endpoint, Exchange, directive_key
@@ -22,6 +23,7 @@ from crawl_platform.fleet.messages import (
     Heartbeat,
     HostPolicy,
     InboxMessage,
+    PurgeOrder,
     Recrawl,
     ScheduleWindow,
     Worth,
@@ -233,18 +235,37 @@ class FleetClient:
 
         return self._run(work)
 
-    def pause(self, paused: bool) -> int:
-        """Stop or resume claiming in every cell."""
-        return self._run(lambda exchange: exchange.put("directives", "pause", b"1" if paused else b"0"))
+    def pause(self, paused: bool, domain: str = EVERYTHING, at: float | None = None) -> int:
+        """Stop or resume claiming in every cell: all hosts, or those of a registrable domain.
+
+        `at` (UTC seconds, default: now): of two words about the same the later one holds.
+        """
+        word = Word(domain, paused, self._clock.now() if at is None else at)
+        return self._run(
+            lambda exchange: exchange.put("directives", directive_key("pause", domain), encode(word))
+        )
 
     def paused(self) -> bool:
-        """Whether a pause is in force."""
+        """Whether a pause of everything is in force, as far as the exchange knows."""
+        return any(word.paused for word in self.stop_words() if word.domain == EVERYTHING)
 
-        async def work(exchange: Exchange) -> bool:
-            entry = await exchange.get("directives", "pause")
-            return entry is not None and entry[0] == b"1"
+    def stop_words(self) -> list[Word]:
+        """The last word about each domain, and about the whole crawl."""
+
+        async def work(exchange: Exchange) -> list[Word]:
+            entries = await exchange.items("directives")
+            return [
+                msgspec.json.decode(value, type=Word)
+                for key, value in entries.items()
+                if key == "pause" or key.startswith("pause.")
+            ]
 
         return self._run(work)
+
+    def purge(self, order: PurgeOrder) -> int:
+        """Have every cell delete what it knows of a pattern; exclude it first. To be repeated at will."""
+        key = directive_key("purge", order.request_id)
+        return self._run(lambda exchange: exchange.put("directives", key, encode(order)))
 
     def hosts(self) -> dict[str, HostPolicy]:
         """Every host directive by name."""
@@ -267,13 +288,18 @@ class FleetClient:
         return self._run(work)
 
     def upkeep(
-        self, tables: Sequence[str] = (), *, dry_run: bool = False, portions: int = PORTIONS
+        self,
+        tables: Sequence[str] = (),
+        *,
+        dry_run: bool = False,
+        portions: int = PORTIONS,
+        only_purges: bool = False,
     ) -> Report:
         """Have the committer look after `tables` (default: all) between its rounds; returns what was done.
 
         Asks for another portion while one is left. Raises `PlatformError` if upkeep failed.
         """
-        order = encode(Order(tuple(tables), dry_run))
+        order = encode(Order(tuple(tables), dry_run, only_purges))
 
         def ask() -> Report:
             answer = self._run(lambda exchange: exchange.ask(SUBJECT, order, PATIENCE, absent=ABSENT))

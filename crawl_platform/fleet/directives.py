@@ -1,21 +1,23 @@
-"""Directives in force, as one cell sees them: host policies, schedule windows, group priors, the pause.
+"""Directives in force, as one cell sees them: host policies, schedule windows, group priors, pauses, purges.
 
 The bucket is read whole before the first claim and watched from then on; the last word about a name wins.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from crawl_platform.admission.hosts import EXCLUDED, SEED
+from crawl_platform.admission.stops import Word
 from crawl_platform.clock import Clock
 from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.exchange import Exchange, StreamReader
 from crawl_platform.fleet.inbox import Arrival, Excluded
-from crawl_platform.fleet.messages import Admit, GroupPriors, HostPolicy, ScheduleWindow
+from crawl_platform.fleet.messages import Admit, GroupPriors, HostPolicy, PurgeOrder, ScheduleWindow
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.windows import Window
 from crawl_platform.web.host import matches
@@ -25,9 +27,16 @@ RETRY = 1.0
 
 
 class Directives:
-    """`fast` takes the event row of a host that is excluded; `paused` stops claims."""
+    """`fast` takes the event row of a host that is excluded; `purge` is told of purges."""
 
-    def __init__(self, exchange: Exchange, frontier: Frontier, fast: Series, clock: Clock) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        frontier: Frontier,
+        fast: Series,
+        clock: Clock,
+        purge: Callable[[PurgeOrder], None] = lambda order: None,
+    ) -> None:
         self._exchange = exchange
         self._frontier = frontier
         self._fast = fast
@@ -37,7 +46,7 @@ class Directives:
         self._last_windows: dict[int, ScheduleWindow] = {}
         self._due_windows: dict[int, ScheduleWindow] = {}
         """By shard: told, and not in force yet."""
-        self.paused = False
+        self._purge = purge
 
     async def read(self) -> None:
         """All directives in force now; nothing may be claimed before."""
@@ -73,8 +82,10 @@ class Directives:
 
     def _obey(self, key: str, value: bytes) -> None:
         try:
-            if key == "pause":
-                self.paused = value == b"1"
+            if key == "pause" or key.startswith("pause."):
+                self._stop(msgspec.json.decode(value, type=Word))
+            elif key.startswith("purge."):
+                self._purge(msgspec.json.decode(value, type=PurgeOrder))
             elif key.startswith("host."):
                 self._host(msgspec.json.decode(value, type=HostPolicy))
             elif (shard := self._our_shard(key)) is None:
@@ -86,6 +97,10 @@ class Directives:
                 self._frontier.revisits.priors.tell(shard, told.default, told.hosts, told.groups)
         except msgspec.DecodeError as error:
             log.error("directive %s can't be read and is ignored: %s", key, error)
+
+    def _stop(self, word: Word) -> None:
+        if self._frontier.book.stops.hear([word]):
+            self._frontier.resume(self._clock.now(), self._clock.boottime())
 
     def _host(self, policy: HostPolicy) -> None:
         self._policies[policy.name] = policy

@@ -18,13 +18,15 @@ import msgspec
 
 from crawl_platform.clock import Clock, as_datetime
 from crawl_platform.errors import ConfigurationError, LakeError
-from crawl_platform.fleet.warc import WarcFile
+from crawl_platform.fleet.warc import WarcFile, take_out
 from crawl_platform.lake.delta import sync_folder
 from crawl_platform.lake.lake import Lake
 
 BATCH = 100
 """Pages between two notes of how far it is; with their bodies of at most some 250 KB they fit in memory."""
 TABLES_READ = ("pages", "fetches")
+EXPORTS_NAME = "exports.json"
+"""In the crawl's home: the files that were exported, for a purge to find them."""
 WHERE = """
 (len($hosts) = 0 OR host IN (SELECT unnest($hosts::VARCHAR[])))
 AND (len($urls) = 0 OR url IN (SELECT unnest($urls::VARCHAR[])))
@@ -200,6 +202,37 @@ class Export:
             note.flush()
             os.fsync(note.fileno())
         draft.replace(self._note)
+
+
+def exported(home: Path) -> list[Path]:
+    """Files that were ever exported from this crawl, whether they are still there or not."""
+    try:
+        return [
+            Path(name) for name in msgspec.json.decode((home / EXPORTS_NAME).read_bytes(), type=list[str])
+        ]
+    except FileNotFoundError:
+        return []
+
+
+def note_export(home: Path, path: Path) -> None:
+    """Remember, before it is begun, that pages are exported to `path`."""
+    known = [str(other) for other in exported(home)]
+    if str(path) not in known:
+        draft = home / f".{EXPORTS_NAME}"
+        draft.write_bytes(msgspec.json.encode([*known, str(path)]))
+        draft.replace(home / EXPORTS_NAME)
+
+
+def take_out_of_exports(home: Path, takes: Callable[[str], bool]) -> dict[Path, int]:
+    """Take records out of every export that is still where it was written: file → records that went. An export that
+    is not finished begins anew: the versions that it reads are gone."""
+    gone = {}
+    for path in exported(home):
+        for part in (path.with_name(path.name + ".part"), path.with_name(path.name + ".part.json")):
+            part.unlink(missing_ok=True)
+        if path.exists():
+            gone[path] = take_out(path, takes)
+    return gone
 
 
 def _batches(

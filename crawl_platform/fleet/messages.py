@@ -147,6 +147,15 @@ class HostPolicy(msgspec.Struct, frozen=True):
     since: float = 0.0
 
 
+class PurgeOrder(msgspec.Struct, frozen=True):
+    """Directive `purge.<hash>`: everything about `pattern` (a host, `*.domain` or the beginning of URLs) is to be
+    deleted from the cells' state. An exclusion of its own keeps it out afterwards."""
+
+    request_id: str
+    pattern: str
+    at: float
+
+
 class GroupPriors(msgspec.Struct, frozen=True):
     """Directive `priors.<shard>`: what is believed of a page's change rate before it has a history.
 

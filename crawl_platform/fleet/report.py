@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from crawl_platform.admission.stops import Stops
 from crawl_platform.clock import as_datetime
 from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.messages import Heartbeat
+from crawl_platform.fleet.stops import read_words
 from crawl_platform.fleet.supervisor import FleetStatus, is_running, read_status
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Settings
@@ -22,7 +24,8 @@ def fleet_report(settings: Settings, lake: Lake, client: FleetClient | None, now
     """
     status = read_status(settings.root)
     supervised = is_running(settings.root)
-    beats, paused, trouble = _ask(client)
+    beats, stops, trouble = _ask(client)
+    stops.hear(read_words(settings.root, now))
     commit = lake.latest_commit()
     children = status.children if status is not None and supervised else []
     silent = [beat.cell for beat in beats if now - beat.at > STALE]
@@ -32,7 +35,8 @@ def fleet_report(settings: Settings, lake: Lake, client: FleetClient | None, now
     return {
         "home": str(settings.root),
         "state": _state(status, supervised, running),
-        "paused": paused,
+        "paused": stops.paused,
+        "paused_domains": stops.domains,
         "well": well,
         "trouble": trouble,
         "processes": [
@@ -52,14 +56,17 @@ def fleet_report(settings: Settings, lake: Lake, client: FleetClient | None, now
     }
 
 
-def _ask(client: FleetClient | None) -> tuple[Sequence[Heartbeat], bool, str | None]:
-    """(heartbeats by cell, whether claiming is paused, what went wrong)."""
+def _ask(client: FleetClient | None) -> tuple[Sequence[Heartbeat], Stops, str | None]:
+    """(heartbeats by cell, what is paused as far as the exchange knows, what went wrong)."""
+    stops = Stops()
     if client is None:
-        return [], False, None
+        return [], stops, None
     try:
-        return sorted(client.heartbeats(), key=lambda beat: beat.cell), client.paused(), None
+        beats = sorted(client.heartbeats(), key=lambda beat: beat.cell)
+        stops.hear(client.stop_words())
     except ExchangeError as error:
-        return [], False, f"the cells can't be asked: {error}"
+        return [], stops, f"the cells can't be asked: {error}"
+    return beats, stops, None
 
 
 def _state(status: FleetStatus | None, supervised: bool, running: bool) -> str:

@@ -6,15 +6,19 @@ content type that the site gave. What is known of the fetch stands in a `metadat
 Record ids derive from the fetch, so the same version has the same id in every export.
 """
 
+import os
 import uuid
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from io import BytesIO
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from warcio.warcwriter import WARCWriter
 
 from crawl_platform import __version__
+from crawl_platform.errors import LakeError
 from crawl_platform.fleet.pages import decoded
 
 _IDS = uuid.UUID("5d0c6b0e-7c1f-5a5e-9a0e-3f6f2a5f6b11")
@@ -22,6 +26,12 @@ _IDS = uuid.UUID("5d0c6b0e-7c1f-5a5e-9a0e-3f6f2a5f6b11")
 FIELDS = "application/warc-fields"
 UNKNOWN_TYPE = "application/octet-stream"
 """Content type of a body that came without one."""
+
+
+CHUNK = 1 << 20
+HEAD = 16_384
+"""Bytes of a record in which its headers end: a URL has 2,000 at most."""
+_TARGET = b"WARC-Target-URI:"
 
 
 class WarcFile:
@@ -101,3 +111,49 @@ def _date(at: datetime) -> str:
 
 def _id(name: str) -> str:
     return f"<urn:uuid:{uuid.uuid5(_IDS, name)}>"
+
+
+def take_out(path: Path, takes: Callable[[str], bool]) -> int:
+    """Rewrite a file of ours without the records about URLs that `takes` names; returns how many there were.
+
+    Raises `LakeError`, and leaves the file, if it is none that `WarcFile` writes.
+    """
+    draft = path.with_name(f".{path.name}.purge")
+    gone = 0
+    try:
+        with path.open("rb") as old, draft.open("wb") as new:
+            for member, head in _members(old, path):
+                if takes(_target(head)):
+                    gone += 1
+                else:
+                    new.write(member)
+            new.flush()
+            os.fsync(new.fileno())
+        if gone:
+            draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return gone
+
+
+def _members(file: BinaryIO, path: Path) -> Iterator[tuple[bytes, bytes]]:
+    """(a record as it stands in the file, the beginning of what it says)."""
+    rest = b""
+    while chunk := rest or file.read(CHUNK):
+        inflate, raw, head = zlib.decompressobj(31), bytearray(), bytearray()
+        while not inflate.eof:
+            if not chunk:
+                raise LakeError(f"{path} ends in the middle of a record")
+            try:
+                head += inflate.decompress(chunk)[: HEAD - len(head)]
+            except zlib.error as error:
+                raise LakeError(f"{path} is not a file of `crawl export`: {error}") from error
+            raw += chunk[: len(chunk) - len(inflate.unused_data)]
+            chunk, rest = file.read(CHUNK) if not inflate.eof else b"", inflate.unused_data
+        yield bytes(raw), bytes(head)
+
+
+def _target(head: bytes) -> str:
+    lines = head.partition(b"\r\n\r\n")[0].split(b"\r\n")
+    found = (line[len(_TARGET) :] for line in lines if line.startswith(_TARGET))
+    return next(found, b"").decode("utf-8", "replace").strip()

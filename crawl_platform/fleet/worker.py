@@ -104,6 +104,7 @@ class Worker:
             raise
         except HostExcludedError:
             self._give_back(lease)
+            self._p.frontier.reschedule(lease.host, self._p.clock.now(), self._p.clock.boottime())
         except ImpoliteError:
             self._stopped(lease)
         return None
@@ -200,6 +201,8 @@ class Worker:
             p.fence()
             if p.frontier.book.state(lease.host) == EXCLUDED:
                 raise HostExcludedError(f"{lease.host} was excluded while its request waited")
+            if p.frontier.book.stops.holds(lease.host) or p.frontier.book.bars(lease.host, lease.url):
+                raise HostExcludedError(f"{lease.url} was stopped while its request waited")
             p.gates.check_write(lease.host, decision.gates[0], p.clock.boottime())
 
         robots = isinstance(lease, RobotsLease)

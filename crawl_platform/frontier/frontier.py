@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from crawl_platform.admission.hosts import SEED, HostBook
+from crawl_platform.admission.hosts import EXCLUDED, SEED, HostBook
 from crawl_platform.admission.pace import Pace
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.preferences import BY_PAGE, dropped_by_page
@@ -90,6 +90,8 @@ class Frontier:
         self.agenda = Agenda()
         self.parked: dict[str, None] = {}
         """Unproven hosts whose turn came while enough of them had a slot; a set in order."""
+        self.held: dict[str, None] = {}
+        """Hosts whose turn came while their domain was paused; a set in order."""
         self.seen = SeenSet(rules.plain.frontier.bloom_capacity, 200_000, lambda key: kv.get(key) is not None)
         self.sent = RecentSet(200_000)
         """Links lately handed to other cells' shards: each is sent once, not from every page that has it."""
@@ -177,6 +179,9 @@ class Frontier:
             del self.parked[parked]
             self.agenda.put(parked, boot)
         while (host := self.agenda.pop_due(boot)) is not None:
+            if self.book.stops.holds(host):
+                self.held[host] = None
+                continue
             state = self.state(host)
             address = self.addresses.get(host)
             answer = self.admission.turn(host, address, boot, self.moved.errands.waits(host))
@@ -219,6 +224,12 @@ class Frontier:
             called = self.gates.pass_on(gate, host) if gate and gate != but else None
             if called is not None:
                 self.reschedule(called, now, boot)
+
+    def resume(self, now: float, boot: float) -> None:
+        """Hosts whose domain is no longer paused go on."""
+        for host in [host for host in self.held if not self.book.stops.holds(host)]:
+            del self.held[host]
+            self.reschedule(host, now, boot)
 
     def _next(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
         """An errand and a turn of the host's own in alternation, while it has both. Hosts outside the seed have no
@@ -281,6 +292,8 @@ class Frontier:
 
     def _refused(self, lease: Lease, answer: Answer, now: float) -> str:
         """Why a claimed URL is not fetched; empty if it is. What holds for good comes first."""
+        if self.book.bars(lease.host, lease.url):
+            return EXCLUDED
         if self.below_surface(lease):
             return BELOW_SURFACE
         if answer.reason is not Reason.ADMITTED:

@@ -52,7 +52,7 @@ from crawl_platform.web.url import host_of
 OVER_BUDGET = "over_budget"
 LOOKED_AT_AGAIN = {
     Reason.ROBOTS: DAY, Reason.ORIGIN_UNREACHABLE: DAY / 24, Reason.ORIGIN_GIVEN_UP: 7 * DAY,
-    Reason.POLICY: 7 * DAY, BY_PAGE: 7 * DAY, OVER_BUDGET: DAY, SITEMAP_BUDGET: DAY, SITEMAP_WAITS: 60.0,
+    EXCLUDED: DAY, Reason.POLICY: 7 * DAY, BY_PAGE: 7 * DAY, OVER_BUDGET: DAY, SITEMAP_BUDGET: DAY, SITEMAP_WAITS: 60.0,
 }  # fmt: skip
 """Seconds after which a URL that was turned away is looked at again, by its reason up to a colon. By then robots.txt is
 read anew (RFC 9309 2.4): a site that forbade everything by mistake, or a use that it allows now, is not lost for good;
@@ -252,6 +252,8 @@ class Planner:
         state = self._over.state(host)
         if state in (HORIZON, EXCLUDED):
             return state
+        if frontier.book.bars(host, found.url):
+            return EXCLUDED
         shard = frontier.book.shard(host)
         if shard not in frontier.shards:
             return self._pass_on(shard, host, found)
@@ -341,6 +343,8 @@ class Planner:
         state = self._over.state(host)
         if state != SEED:
             return state
+        if self._frontier.book.bars(host, url):
+            return EXCLUDED
         record = self._over.load(host, url)
         if record is None:
             record = UrlRecord(value=value_at(0), group=self._group(host, url), discovered_at=self._now)

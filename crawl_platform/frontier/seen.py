@@ -29,6 +29,11 @@ class RecentSet:
         if len(self._newer) >= self._limit:
             self._older, self._newer = self._newer, set()
 
+    def discard(self, key: bytes) -> None:
+        digest = xxhash.xxh3_64_intdigest(key)
+        self._newer.discard(digest)
+        self._older.discard(digest)
+
     def __contains__(self, key: bytes) -> bool:
         digest = xxhash.xxh3_64_intdigest(key)
         return digest in self._newer or digest in self._older
@@ -54,6 +59,10 @@ class SeenSet:
         self._filters[-1].add(key)
         self._counts[-1] += 1
         self._recent.add(key)
+
+    def forget(self, key: bytes) -> None:
+        """It is no longer in the store. A filter can't forget: it costs a lookup from now on."""
+        self._recent.discard(key)
 
     def __contains__(self, key: bytes) -> bool:
         if key in self._recent:

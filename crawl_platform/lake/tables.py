@@ -222,7 +222,8 @@ HOSTS = Table(
             "event",
             S,
             "seeded, promoted, excluded, purged (its state has left the cell), robots (read), robots_given_up"
-            " (unreachable for too long), preferences (new), backoff (begun), paced (the delay in force is another), trap (met).",
+            " (unreachable for too long), preferences (new), backoff (begun), paced (the delay in force is another),"
+            " trap (met).",
             True,
         ),
         _c("state", S, "State after the event: seed, excluded.", True),

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from aiohttp.test_utils import TestClient, TestServer
 
+from crawl_platform.admission.stops import Word
 from crawl_platform.api.limits import Limits
 from crawl_platform.api.server import Api, Setup
 from crawl_platform.api.tokens import Caller, Tokens
@@ -88,6 +89,10 @@ class MadeUpFleet:
     def paused(self) -> bool:
         self._answer()
         return False
+
+    def stop_words(self) -> list[Word]:
+        self._answer()
+        return []
 
     def _answer(self) -> None:
         if self.away:

@@ -31,7 +31,7 @@ def test_help_names_every_command_and_the_first_steps() -> None:
     assert shown.exit_code == 0
     for name in ("up", "down", "status", "top", "seed", "promote", "promotions", "exclude", "recrawl", "pause",
                  "resume", "explain", "show", "frontier", "shards", "sql", "usage", "export", "upkeep", "size", "demo",
-                 "doctor"):  # fmt: skip
+                 "doctor", "purge"):  # fmt: skip
         assert f"\n  {name} " in shown.output
         assert crawl(name, "--help").exit_code == 0
     assert "crawl up --seeds FILE --contact MAIL " in shown.output
@@ -106,18 +106,50 @@ def test_commands_on_no_crawl_say_how_to_start_one(tmp_path: Path) -> None:
 
 
 def test_steering_without_a_fleet_says_so(still_crawl: Path) -> None:
-    for command in (("recrawl", "http://a.test/"), ("exclude", "a.test"), ("promote", "a.test"), ("pause",)):
+    for command in (("recrawl", "http://a.test/"), ("exclude", "a.test"), ("promote", "a.test")):
         refused = crawl(*command, home=still_crawl)
         assert refused.exit_code == 2, command
         assert "no fleet is running" in refused.output
 
 
-@pytest.mark.parametrize("pattern", ["http://a.test/", "*.*.test", "a b", ""])
-def test_exclude_takes_a_host_or_a_domain_and_nothing_else(still_crawl: Path, pattern: str) -> None:
-    refused = crawl("exclude", pattern, home=still_crawl)
+@pytest.mark.parametrize("pattern", ["ftp://a.test/", "*.*.test", "a b", ""])
+@pytest.mark.parametrize("command", ["exclude", "purge"])
+def test_what_is_no_host_domain_or_url_is_neither_excluded_nor_purged(
+    still_crawl: Path, command: str, pattern: str
+) -> None:
+    refused = crawl(command, pattern, home=still_crawl)
 
     assert refused.exit_code == 2
-    assert "neither a hostname nor *.domain" in refused.output
+    assert "neither a hostname nor *.domain" in refused.output or "is no URL" in refused.output
+
+
+def test_a_purge_is_a_preview_unless_it_is_meant_and_needs_a_reason_and_a_fleet(still_crawl: Path) -> None:
+    shown = crawl("purge", "a.test", home=still_crawl)
+    assert shown.exit_code == 0
+    assert "a preview: nothing was changed" in shown.output
+
+    refused = crawl("purge", "a.test", "--yes", home=still_crawl)
+    assert refused.exit_code == 2
+    assert "say why with --reason" in refused.output
+
+    refused = crawl("purge", "a.test", "--yes", "--reason", "a court", home=still_crawl)
+    assert refused.exit_code == 2
+    assert "a purge needs the fleet" in refused.output
+    assert not (still_crawl / "lake" / "purges.json").exists()
+
+
+def test_without_a_fleet_a_pause_is_for_the_next_one(still_crawl: Path) -> None:
+    for command, told in (
+        (("pause", "www.a.test"), ["a.test"]),
+        (("resume", "a.test"), []),
+        (("pause",), []),
+    ):
+        done = crawl(*command, home=still_crawl)
+        assert done.exit_code == 0
+        assert "the next one starts so" in done.output
+        report = json.loads(crawl("status", "--json", home=still_crawl).stdout)
+        assert report["paused_domains"] == told
+    assert report["paused"]
 
 
 def test_status_of_a_stopped_crawl_is_bad_news_with_an_exit_status(still_crawl: Path) -> None:

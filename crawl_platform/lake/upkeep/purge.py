@@ -165,6 +165,8 @@ def _erase(job: Job, known: Purge, held: Held | None) -> None:
         job.left += 1
     else:
         note(job.lake.root, replace(known, erased_at=job.clock.now()))
+    if waiting and not files:
+        return
     detail = f"purge {known.request_id}: {f'{waiting} staged files wait' if waiting else 'erased'}"
     job.note("purges", "erase", begun, files_removed=files, bytes_freed=freed, detail=detail)
 
