@@ -18,14 +18,19 @@ def absorb(frontier: Frontier, plan: Plan, now: float, boot: float) -> None:
         frontier.sent.add(found.url.encode())
     for host in plan.admitted:
         frontier.book.set(host, SEED)
-    for lease in plan.released:
-        frontier.hosts[lease.host].leased.discard(lease.url)
     for host, record in plan.hosts.items():
         state = frontier.hosts.get(host)
         if state is None:
             state = frontier.hosts[host] = HostState(host, frontier.book.shard(host), record)
         state.record = record
+    for host, url in plan.rewritten:
+        frontier.hosts[host].changed(url)
+    for lease in plan.released:
+        frontier.hosts[lease.host].leased.pop(lease.url, None)
+    for host, moves in plan.moves.items():
+        frontier.hosts[host].follow(moves)
+    for host in plan.still_queued:
+        frontier.hosts[host].queues_changed()
     # A released URL may have been queued anew meanwhile, so its host counts although the plan left it alone.
     for host in dict.fromkeys((*plan.hosts, *(lease.host for lease in plan.released))):
-        frontier.hosts[host].queues_changed()
         frontier.reschedule(host, now, boot)

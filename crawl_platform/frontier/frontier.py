@@ -85,6 +85,8 @@ class Frontier:
         self.admission = admission
         self.revisits = Revisits(refresh, rules.plain.sitemaps)
         self.hosts: dict[str, HostState] = {}
+        self._active: dict[str, HostState] = {}
+        """Hosts the heads of whose queues are in memory, by when they were last served."""
         self.moved = MovedRobots(kv, shards, book, rules)
         robots.recall = self.moved.written
         self.agenda = Agenda()
@@ -280,8 +282,9 @@ class Frontier:
             if answer.reason in (Reason.ROBOTS_UNREACHABLE, Reason.IDENTITY):
                 self.agenda.put(state.host, answer.retry_at)
                 return None
-            record = self._record(state, url)
-            state.leased.add(url)
+            data = state.record_of(self.kv, lane, url)
+            record = decode(data, UrlRecord) if data is not None else UrlRecord()
+            state.leased[url] = False
             lease = Lease(url, state.host, state.shard, lane, record)
             refused = self._refused(lease, answer, now)
             if refused:
@@ -382,12 +385,9 @@ class Frontier:
             state.refresh_turns -= lease.lane == REFRESH
             self.split.take_back("discovery" if lease.lane == DISCOVERY else "refresh", lease.share)
 
-    def _record(self, state: HostState, url: str) -> UrlRecord:
-        data = self.kv.get(url_key(state.shard, state.host, url))
-        return decode(data, UrlRecord) if data is not None else UrlRecord()
-
     def _sleep(self, state: HostState, now: float, boot: float) -> None:
         """Nothing to do for the host now: come back when its next entry ripens or its window ends."""
+        self._keep_heads(state)
         urgent, split = state.next_rank(self.kv, URGENT), state.next_rank(self.kv, CAPPED)
         window = self.windows.in_force(state.shard, now)
         spent = self.windows.spent(state, now)
@@ -403,6 +403,14 @@ class Frontier:
             at = self.revisits.rests(state, boot, at, self.delay(state.record, state.host), boot - now)
         self.agenda.put(state.host, at)
 
+    def _keep_heads(self, state: HostState) -> None:
+        """The heads of its queues are wanted: they stay in memory, those of the host that was served longest ago may
+        go. What is known of hosts beyond that is a record and a time on the agenda."""
+        self._active.pop(state.host, None)
+        self._active[state.host] = state
+        if len(self._active) > self.rules.plain.frontier.active_hosts:
+            self._active.pop(next(iter(self._active))).queues_changed()
+
     # after a fetch
 
     def reschedule(self, host: str, now: float, boot: float) -> None:
@@ -410,6 +418,7 @@ class Frontier:
         state = self.state(host)
         if state is None or state.in_flight:
             return
+        self._keep_heads(state)
         wakes = [rank / 1000] if (rank := state.next_rank(self.kv)) is not None else []
         if self.moved.errands.waits(host):
             wakes.append(now)
@@ -455,7 +464,7 @@ class Frontier:
         else:
             state = self.hosts[lease.host]
             self._refund(state, lease)
-            state.leased.discard(lease.url)
+            state.leased.pop(lease.url, None)
             state.queues_changed()
 
     def set_aside(self, lease: Lease) -> None:
@@ -466,7 +475,7 @@ class Frontier:
     def call_back(self, lease: Lease, now: float, boot: float) -> None:
         """A URL that was set aside is claimable again."""
         state = self.hosts[lease.host]
-        state.leased.discard(lease.url)
+        state.leased.pop(lease.url, None)
         state.queues_changed()
         self.reschedule(lease.host, now, boot)
 

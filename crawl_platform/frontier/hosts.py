@@ -1,11 +1,13 @@
 """The seed hosts of a cell in memory: record, heads of their queues, and when each may be served next.
 
-Only the heads live here; the queues are on disk. `Agenda` is the heap by next possible time: a host is in
-it at most once, and not while a request to it is in flight.
+Only the heads live here; the queues are on disk. They are read once and follow the store from then on (`follow`); for
+how many hosts they are kept is the frontier's to say (`frontier.active_hosts`). `Agenda` is the heap by next possible
+time: a host is in it at most once, and not while a request to it is in flight.
 """
 
 import heapq
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -22,14 +24,26 @@ from crawl_platform.frontier.records import (
     host_key,
     lane_prefix,
     parse_queue_key,
+    url_key,
 )
 
-HEAD = 32
+HEAD = 16
 """Queue entries read ahead per host and lane."""
+PREFETCH = 8
+"""Records of queued URLs read together: one at a time each would cost a look at the disk of its own."""
 LOOK_AHEAD = 512
 """Entries looked at for those whose group may still be fetched in this window; the rest waits for its end."""
 CAPPED = (DISCOVERY, REFRESH)
 """Lanes in which a group that has used up its allotment is passed over."""
+
+
+class Move(NamedTuple):
+    """An entry that a plan puts into the queue of `lane`, or takes out of it (`data` None)."""
+
+    lane: int
+    rank: int
+    url: str
+    data: bytes | None
 
 
 class Entry(NamedTuple):
@@ -63,8 +77,10 @@ class HostState:
     host: str
     shard: int
     record: HostRecord
-    leased: set[str] = field(default_factory=set)
-    """Claimed and not yet committed."""
+    leased: dict[str, bool] = field(default_factory=dict)
+    """Claimed and not yet committed; whether the record has been changed since."""
+    records: dict[str, bytes] = field(default_factory=dict)
+    """Records of queued URLs that are likely to be claimed next, as they are stored."""
     heads: dict[int, list[Entry]] = field(default_factory=dict)
     more: set[int] = field(default_factory=set)
     """Lanes of which there is more than was read ahead."""
@@ -102,11 +118,11 @@ class HostState:
     def ahead(self, kv: OrderedKV, lane: int, count: int) -> list[Entry]:
         """The first entries of `lane` that are not leased and whose group is not barred: `count` at most, and
         at least one if there is any within reach."""
-        if lane not in self.heads:
-            self._read(kv, lane)
+        if not self.heads:
+            self._read_all(kv)
         found = self._free(lane, count)
         if not found and lane in self.more:
-            self._read(kv, lane)
+            self._read(kv, lane, lane)
             found = self._free(lane, count)
         return found
 
@@ -125,18 +141,66 @@ class HostState:
         self.passed_over.add(lane)
         return True
 
-    def _read(self, kv: OrderedKV, lane: int) -> None:
-        prefix = lane_prefix(self.shard, self.host, lane)
-        found: list[Entry] = []
-        self.more.discard(lane)
-        for looked_at, (key, data) in enumerate(kv.scan(prefix, prefix_end(prefix))):
+    def _read_all(self, kv: OrderedKV) -> None:
+        """The heads of all lanes, which lie one after another: an empty lane costs nothing."""
+        lane = 0
+        while lane < len(LANES):
+            lane = self._read(kv, lane, len(LANES) - 1)
+
+    def _read(self, kv: OrderedKV, first: int, last: int) -> int:
+        """Read the heads of these lanes, up to one of which there is more; returns the lane after that one."""
+        start = lane_prefix(self.shard, self.host, first)
+        for lane in range(first, last + 1):
+            self.heads[lane] = []
+            self.more.discard(lane)
+        lane, looked_at, length = first, 0, len(start)
+        for key, data in kv.scan(start, prefix_end(lane_prefix(self.shard, self.host, last))):
+            if key[length - 1] != lane:
+                lane, looked_at = key[length - 1], 0
+            found = self.heads[lane]
             if len(found) == HEAD or looked_at == LOOK_AHEAD + len(self.leased):
                 self.more.add(lane)
-                break
-            entry = Entry(*parse_queue_key(key, len(prefix)), data)
+                return lane + 1
+            looked_at += 1
+            entry = Entry(*parse_queue_key(key, length), data)
             if entry.url not in self.leased and not self._is_barred(lane, entry):
                 found.append(entry)
-        self.heads[lane] = found
+        return last + 1
+
+    def follow(self, moves: Iterable[Move]) -> None:
+        """These have happened in the store."""
+        if not self.heads:
+            return
+        if self.barred or self.passed_over:  # what was passed over is not in the heads
+            self.queues_changed()
+            return
+        for lane, rank, url, data in moves:
+            entries = self.heads[lane]
+            place = bisect_left(entries, Entry(rank, url, b""))
+            if place < len(entries) and (entries[place].rank, entries[place].url) == (rank, url):
+                del entries[place]
+            if data is not None and (place < len(entries) or lane not in self.more):
+                entries.insert(place, Entry(rank, url, data))
+                if len(entries) > 2 * HEAD:
+                    del entries[HEAD:]
+                    self.more.add(lane)
+
+    def record_of(self, kv: OrderedKV, lane: int, url: str) -> bytes | None:
+        """The stored record of a URL that is about to be claimed; those that are likely to be next come along."""
+        if url not in self.records:
+            urls = [url, *(entry.url for entry in self._free(lane, PREFETCH) if entry.url != url)]
+            wanted = sorted((url_key(self.shard, self.host, each), each) for each in urls)
+            found = kv.get_many([key for key, _ in wanted])
+            self.records = {
+                each: data for (_, each), data in zip(wanted, found, strict=True) if data is not None
+            }
+        return self.records.pop(url, None)
+
+    def changed(self, url: str) -> None:
+        """The stored record of `url` is another one now."""
+        self.records.pop(url, None)
+        if url in self.leased:
+            self.leased[url] = True
 
     def after(
         self, kv: OrderedKV, lane: int, cursor: bytes | None, count: int
@@ -165,7 +229,9 @@ class HostState:
         return min(ranks, default=None)
 
     def queues_changed(self) -> None:
-        self.heads.clear()
+        """Whatever is kept of the queues is to be read anew when it is needed."""
+        self.heads = {}
+        self.records = {}
         self.more.clear()
         self.passed_over.clear()
 

@@ -4,7 +4,7 @@ Two stores implement it: RocksDB (`rocks.py`) and memory (here; tests and virtua
 bytes. A batch is atomic; with `sync` it has reached the disk when `write` returns.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from sortedcontainers import SortedDict
@@ -34,6 +34,11 @@ class Batch:
 class OrderedKV(Protocol):
     def get(self, key: bytes) -> bytes | None: ...
 
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key, None for those that are not there: one call is much cheaper than many `get`s,
+        most of all if `keys` are in order."""
+        ...
+
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Pairs with start <= key < stop in key order, as of the call."""
         ...
@@ -52,6 +57,9 @@ class MemoryKV:
     def get(self, key: bytes) -> bytes | None:
         value: bytes | None = self._data.get(key)
         return value
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self._data.get(key) for key in keys]
 
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
         keys = list(self._data.irange(start, stop, inclusive=(True, False)))

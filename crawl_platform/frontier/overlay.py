@@ -10,6 +10,7 @@ import msgspec
 
 from crawl_platform.admission.hosts import SEED
 from crawl_platform.frontier.frontier import Frontier
+from crawl_platform.frontier.hosts import Move
 from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Found, Lease
 from crawl_platform.frontier.records import (
@@ -42,6 +43,12 @@ class Plan:
     hosts: dict[str, HostRecord] = field(default_factory=dict)
     released: list[Lease] = field(default_factory=list)
     added: list[bytes] = field(default_factory=list)
+    moves: dict[str, list[Move]] = field(default_factory=dict)
+    """What enters and leaves the queues, by host and in order."""
+    rewritten: list[tuple[str, str]] = field(default_factory=list)
+    """(host, URL) of records that are in memory and become others."""
+    still_queued: set[str] = field(default_factory=set)
+    """Hosts of released URLs that have kept their place in a queue."""
     foreign: dict[int, list[Found]] = field(default_factory=dict)
     """Discoveries that belong to shards of other cells."""
     turned_away: dict[str, int] = field(default_factory=dict)
@@ -97,16 +104,28 @@ class Overlay:
             self.records[key] = decode(data, UrlRecord)
         return self.records[key]
 
+    def leased(self, lease: Lease) -> UrlRecord:
+        """The record of a leased URL: a copy of what was claimed, unless it has been changed since."""
+        state = self._frontier.hosts.get(lease.host)
+        key = url_key(lease.shard, lease.host, lease.url)
+        if key not in self.records and state is not None and state.leased.get(lease.url) is False:
+            self.records[key] = msgspec.structs.replace(lease.record)
+        return self.load(lease.host, lease.url) or lease.record
+
     def store(self, host: str, url: str, record: UrlRecord) -> None:
         key = url_key(self._frontier.book.shard(host), host, url)
         self.records[key] = record
         self.plan.batch.put(key, encode(record))
+        state = self._frontier.hosts.get(host)
+        if state is not None and (url in state.records or url in state.leased):
+            self.plan.rewritten.append((host, url))
 
     def unqueue(self, host: str, url: str, record: UrlRecord) -> None:
         if record.lane == NO_LANE:
             return
         shard = self._frontier.book.shard(host)
         self.plan.batch.delete(queue_key(shard, host, record.lane, record.rank, url))
+        self._moved(host, Move(record.lane, record.rank, url, None))
         self.host(host).queued -= 1
         record.lane = NO_LANE
 
@@ -117,8 +136,17 @@ class Overlay:
     def enqueue(self, host: str, url: str, record: UrlRecord, lane: int, rank: int) -> None:
         shard = self._frontier.book.shard(host)
         record.lane, record.rank = lane, max(rank, 0)
-        self.plan.batch.put(queue_key(shard, host, lane, record.rank, url), encode(waiting(record)))
+        data = encode(waiting(record))
+        self.plan.batch.put(queue_key(shard, host, lane, record.rank, url), data)
+        self._moved(host, Move(lane, record.rank, url, data))
         self.host(host).queued += 1
+
+    def _moved(self, host: str, move: Move) -> None:
+        moves = self.plan.moves.get(host)
+        if moves is None:
+            self.plan.moves[host] = [move]
+        else:
+            moves.append(move)
 
     def count_dead(self, host: str, change: int) -> None:
         if change:

@@ -85,9 +85,11 @@ class Planner:
     def page(self, result: PageResult) -> None:
         """Apply an ended page fetch: state, posterior, next due time, discoveries."""
         lease = result.lease
-        record = self._over.load(lease.host, lease.url) or lease.record
+        record = self._over.leased(lease)
         self.plan.released.append(lease)
         asked_again = _asked_again(lease.record, record)
+        if asked_again:
+            self.plan.still_queued.add(lease.host)
         redelivered = asked_again and lease.record.body_hash != 0 and record.body_hash == 0
         if not asked_again:
             self._over.unqueue(lease.host, lease.url, record)

@@ -30,6 +30,13 @@ def test_what_was_put_is_found_and_what_was_deleted_is_not(store: OrderedKV) -> 
     assert store.get(b"b") == b""
 
 
+def test_many_are_found_as_one_by_one(store: OrderedKV) -> None:
+    write(store, (b"a", b"1"), (b"b", b""), (b"c", b"3"))
+
+    assert store.get_many([b"c", b"x", b"b", b"a", b"a"]) == [b"3", None, b"", b"1", b"1"]
+    assert store.get_many([]) == []
+
+
 def test_a_scan_is_in_byte_order_and_leaves_out_its_stop(store: OrderedKV) -> None:
     write(store, (b"b\xff", b"4"), (b"a", b"1"), (b"b", b"2"), (b"b\x00", b"3"), (b"c", b"5"))
 
@@ -87,6 +94,14 @@ def test_a_synced_batch_is_there_after_the_store_is_opened_again(open_rocks: Cal
     second.close()
 
     assert found == [(b"b", b"2"), (b"c", b"3")]
+
+
+def test_a_store_that_is_opened_again_has_the_options_of_now(tmp_path: Path) -> None:
+    RocksKV(tmp_path / "state", write_buffer=8 << 20).close()
+    RocksKV(tmp_path / "state", write_buffer=16 << 20).close()
+
+    latest = max((tmp_path / "state").glob("OPTIONS-*"), key=lambda file: file.name)
+    assert f"write_buffer_size={16 << 20}" in latest.read_text()
 
 
 def test_a_store_that_another_process_holds_is_refused_in_words(open_rocks: Callable[[], RocksKV]) -> None:
