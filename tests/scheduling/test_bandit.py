@@ -5,46 +5,14 @@ from functools import cache
 import numpy as np
 import pytest
 
+from bench import allocation
+from bench.allocation import FLAT, measure, undivided
 from crawl_platform.scheduling import bandit
 from crawl_platform.scheduling.allocation import allocate
-from crawl_platform.scheduling.bandit import FADE, by_chance, expected_cost, width, worth
+from crawl_platform.scheduling.bandit import FADE, by_chance, expected_cost, worth
 
-GROUPS, WINDOWS, BUDGET = 40, 200, 150.0
 SEEDS = range(4)
-FLAT = 1e9
-"""Width of a utility that does not fade within a window."""
-
-
-def divided(reward, fetches, so_far, cost):
-    return worth(reward, fetches, so_far)
-
-
-def undivided(reward, fetches, so_far, cost):
-    """The safeguard off: the bonus is not divided by the cost."""
-    mean = worth(reward, fetches, 0.0)
-    return mean + cost * (worth(reward, fetches, so_far) - mean)
-
-
-@cache
-def play(seed: int, drift: bool = False, policy=divided, cautious: bool = True) -> float:
-    """Rewards of the policy over those of one that knows every mean."""
-    random = np.random.default_rng(seed)
-    mean, cost = random.beta(0.8, 4.0, GROUPS), np.exp(random.uniform(0, np.log(20), GROUPS))
-    reward, fetches = np.zeros(GROUPS), np.zeros(GROUPS)
-    so_far, won, best = 0.0, 0.0, 0.0
-    for window in range(WINDOWS):
-        if drift and window == WINDOWS // 2:
-            mean = random.permutation(mean)
-        most = np.where(random.random(GROUPS) < 0.5, random.integers(1, 13, GROUPS), 0)
-        known = width(fetches) if cautious else FLAT
-        value = policy(reward, fetches, so_far, cost)
-        pulls = allocate(most, most, cost, value, BUDGET, 0 * most, width=known)
-        won += float(pulls @ mean)
-        best += float(allocate(most, most, cost, mean, BUDGET, 0 * most, width=FLAT) @ mean)
-        reward = FADE * reward + random.binomial(pulls, mean)
-        fetches = FADE * fetches + pulls
-        so_far += float(pulls.sum())
-    return won / best
+play = cache(allocation.play)
 
 
 def test_it_comes_near_to_one_who_knows_what_every_group_brings():
@@ -57,7 +25,7 @@ def test_it_follows_when_groups_change_places():
 
 def test_a_bonus_that_is_not_divided_by_the_cost_buys_what_is_dear():
     """Ablation."""
-    assert np.mean([play(seed, policy=undivided) for seed in SEEDS]) < 0.80
+    assert np.mean([play(seed, undivided) for seed in SEEDS]) < 0.80
 
 
 def test_a_group_of_which_little_is_known_does_not_get_a_whole_window_at_once():
@@ -65,6 +33,14 @@ def test_a_group_of_which_little_is_known_does_not_get_a_whole_window_at_once():
     cautious, hasty = ([play(seed, drift=True, cautious=c) for seed in SEEDS] for c in (True, False))
 
     assert np.mean(cautious) > np.mean(hasty) + 0.005
+
+
+def test_the_bench_says_whether_the_lines_are_reached():
+    report = measure([0])
+
+    assert report["holds"]
+    assert report["of_oracle"]["shipped"]["stationary"]["by_seed"] == [play(0)]
+    assert report["of_oracle"]["greedy"]["drift"]["mean"] < report["of_oracle"]["shipped"]["drift"]["mean"]
 
 
 def is_found(share: float, monkeypatch) -> bool:
