@@ -33,6 +33,7 @@ from crawl_platform.fetch.safety import AddressGuard
 from crawl_platform.fetch.signing import signer_for
 from crawl_platform.fleet.addresses import AddressBook
 from crawl_platform.fleet.directives import Directives
+from crawl_platform.fleet.ending import cancel_all
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.exchange import Exchange
 from crawl_platform.fleet.inbox import Inbox
@@ -206,9 +207,7 @@ class Cell:
                 await self._drain()
         finally:
             stopped.cancel()
-            for task in (*tasks, *self._workers):
-                task.cancel()
-            await asyncio.gather(*tasks, *self._workers, return_exceptions=True)
+            await cancel_all((*tasks, *self._workers))
             await self._client.close()
             await self._dns.close()
         if self._failure.done():
@@ -436,13 +435,23 @@ class Cell:
         next_snapshot = self._clock.boottime() + min(settings.snapshot_seconds, 60.0)
         while True:
             await asyncio.sleep(settings.stats_seconds)
+            if self._spool_full:  # what tells of the crawl is no reason to fill the disk in an outage of days
+                continue
             self._bulk.open.rows.add("fleet_stats", self._telemetry.report(self.frontier, self._outbox))
             self._bulk.touch()
+            if self.frontier.log.due(self.frontier.known):
+                await self._keep_seen()
             if self._clock.boottime() >= next_snapshot:
                 await self._snapshot()
                 next_snapshot = self._clock.boottime() + settings.snapshot_seconds
                 self._inbox.forget_requests(self._clock.now())
                 self.frontier.moved.forget_guests(self._clock.now())
+
+    async def _keep_seen(self) -> None:
+        """Write down what the seen set has in memory, so that the next start need not read every URL."""
+        for batch in self.frontier.log.checkpoint(self.frontier.seen):
+            self.frontier.kv.write(batch, sync=True)
+            await asyncio.sleep(0)
 
     async def _snapshot(self) -> None:
         """The state of every shard as `frontier` rows, with the next bulk epoch."""
