@@ -21,6 +21,10 @@ class StateError(PlatformError):
     """Durable state can't be read: written by a newer version, or damaged."""
 
 
+class StateTooNewError(StateError):
+    """Durable state was written by a newer release: it is refused, never guessed."""
+
+
 class LakeError(PlatformError):
     """The lake is unavailable or breaks a promise (a named file is missing, a version went back)."""
 

@@ -18,7 +18,7 @@ from crawl_platform.cli.run import require_free
 from crawl_platform.errors import ConfigurationError, CrawlError
 from crawl_platform.fetch.signing import key_path, load_key
 from crawl_platform.fleet.natsserver import binary
-from crawl_platform.fleet.supervisor import descriptors_needed, is_running
+from crawl_platform.fleet.supervisor import descriptors_needed, is_running, read_status
 from crawl_platform.lake.extension import open_duckdb
 from crawl_platform.settings import Settings
 
@@ -68,6 +68,7 @@ def _findings(home: Path) -> Iterator[Finding]:
     yield _descriptors(settings)
     yield _disk(settings)
     yield _port(settings)
+    yield _processes(settings)
 
 
 def _python() -> Finding:
@@ -140,6 +141,19 @@ def _disk(settings: Settings) -> Finding:
     return Finding(
         "disk", free >= needed, detail, f"free at least {bytes_text(needed)}: cells stop claiming below it"
     )
+
+
+def _processes(settings: Settings) -> Finding:
+    status = read_status(settings.root)
+    if status is None or not is_running(settings.root):
+        return Finding("processes", True, "no fleet is running here")
+    bad = [child for child in status.children if child.state != "running"]
+    if not bad:
+        return Finding("processes", True, f"all {len(status.children)} of the fleet run")
+    said = "; ".join(
+        f"{child.name} {child.state}: {child.detail or 'a moment ago it ended'}" for child in bad
+    )
+    return Finding("processes", False, said, f"the end of its log in {settings.root / 'logs'} says why")
 
 
 def _port(settings: Settings) -> Finding:

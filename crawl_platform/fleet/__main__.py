@@ -22,7 +22,13 @@ from crawl_platform import settings as settings_module
 from crawl_platform.clock import SystemClock
 from crawl_platform.commit.faults import parse_fault
 from crawl_platform.commit.outbox import Outbox
-from crawl_platform.errors import CrawlError, ExchangeError, LakeRewoundError, OwnershipLostError
+from crawl_platform.errors import (
+    CrawlError,
+    ExchangeError,
+    LakeRewoundError,
+    OwnershipLostError,
+    StateTooNewError,
+)
 from crawl_platform.fetch.signing import signer_for
 from crawl_platform.fleet.cell import Cell
 from crawl_platform.fleet.committing import CommitterProcess
@@ -36,6 +42,7 @@ from crawl_platform.fleet.shards import claim_shards
 from crawl_platform.fleet.stops import LOOK
 from crawl_platform.fleet.supervisor import EXIT_REFUSES, Companion, Supervisor
 from crawl_platform.fleet.upkeep import Answer, Task, do_portion
+from crawl_platform.frontier.layout import bring_up_to_date
 from crawl_platform.frontier.rocks import RocksKV
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Settings
@@ -60,7 +67,7 @@ def _run(work: Callable[[asyncio.Event], Awaitable[None]], name: str) -> None:
 
     try:
         uvloop.run(main())
-    except LakeRewoundError as error:
+    except (LakeRewoundError, StateTooNewError) as error:
         log.critical("%s refuses to go on: %s", name, error)
         sys.exit(EXIT_REFUSES)
     except (OwnershipLostError, CrawlError) as error:
@@ -105,6 +112,7 @@ def cell(home: Path, name: str, fault: str) -> None:
         exchange = await _connect(home / "run" / "nats.json", name, stop)
         kv = RocksKV(home / "cells" / name / "state")
         try:
+            bring_up_to_date(kv)
             outbox, lake = Outbox(kv, uuid.uuid4().hex), Lake(settings.lake_root)
             await settle_incarnation(outbox, exchange, lake, uuid.uuid4().hex, stop)
             shards = await claim_shards(exchange, name, outbox.incarnation)

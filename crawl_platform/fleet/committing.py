@@ -70,7 +70,8 @@ class CommitterProcess:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Commit rounds until `stop`. Raises `OwnershipLostError` when another committer has taken over."""
-        await self._lease.acquire()
+        if not await self._acquire(stop):
+            return
         log.info("this process commits to %s", self._lake.root)
         queue = await self._exchange.manifest_queue()
         # What a killed predecessor had taken and not acked comes back late by itself; a repeat is harmless.
@@ -87,6 +88,18 @@ class CommitterProcess:
                 await self._upkeep(*self._orders.pop(0), stop)
         await self._commit_rest(queue)
         await self._lease.release()
+
+    async def _acquire(self, stop: asyncio.Event) -> bool:
+        """Wait for the lease, which one that died keeps for seconds; False if we are told to stop before."""
+        tasks = asyncio.ensure_future(self._lease.acquire()), asyncio.ensure_future(stop.wait())
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if not task.done():
+                task.cancel()
+        if tasks[0].done():
+            tasks[0].result()
+            return True
+        return False
 
     async def _commit_next(self, queue: Any) -> bool:
         """One round over what has arrived; whether anything had."""

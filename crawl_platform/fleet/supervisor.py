@@ -36,6 +36,8 @@ STOP_PATIENCE = 10.0
 STABLE = 60.0
 """A child that ran this long (seconds) has its restart pause reset."""
 MAX_PAUSE = 30.0
+LOOPING = 3
+"""Short lives in a row from which on a child counts as failing, also while it happens to run."""
 FULL, ROOM = 1_000_000, 16_000_000
 """Free bytes below which the disk counts as full, and from which on it is no longer."""
 NATS_PATIENCE = 20.0
@@ -49,7 +51,7 @@ class ChildStatus(msgspec.Struct):
     name: str
     pid: int
     state: str
-    """running, restarting or refused"""
+    """running, restarting, failing (it keeps ending soon after its start) or refused"""
     restarts: int
     detail: str = ""
 
@@ -82,12 +84,28 @@ class Child:
     pause: float = 0.5
     again_at: float = 0.0
     refused: str = ""
+    short_lives: int = 0
+    """Since it last ran for `STABLE` seconds."""
+    ended_with: int = 0
 
-    def status(self) -> ChildStatus:
+    def status(self, now: float) -> ChildStatus:
+        """`now`: boottime."""
         running = self.process is not None and self.process.poll() is None
-        state = "refused" if self.refused else "running" if running else "restarting"
         pid = self.process.pid if running and self.process is not None else 0
-        return ChildStatus(self.name, pid, state, self.restarts, self.refused)
+        if running and now - self.started_at > STABLE:
+            self.short_lives = 0
+        state, detail = "running" if running else "restarting", ""
+        if self.refused:
+            state, detail = "refused", self.refused
+        elif self.short_lives >= LOOPING:
+            state = "failing"
+            detail = f"ended {self.short_lives} times in a row, last with status {self.ended_with}: see {self.log}"
+        return ChildStatus(self.name, pid, state, self.restarts, detail)
+
+    @property
+    def log(self) -> str:
+        """Where it says why: a process of ours that died before it could log wrote to `.out`."""
+        return f"logs/{self.name}.log and .out"
 
 
 @dataclass
@@ -209,7 +227,10 @@ class Supervisor:
             child.refused = f"refuses to go on, see logs/{child.name}.log"
             log.critical("%s %s", child.name, child.refused)
             return
-        child.pause = 0.5 if now - child.started_at > STABLE else min(child.pause * 2, MAX_PAUSE)
+        lived = now - child.started_at
+        child.pause = 0.5 if lived > STABLE else min(child.pause * 2, MAX_PAUSE)
+        child.short_lives = 0 if lived > STABLE else child.short_lives + 1
+        child.ended_with = code
         child.again_at = now + child.pause
         log.error("%s ended with status %d; starting it again in %.1f s", child.name, code, child.pause)
 
@@ -244,7 +265,7 @@ class Supervisor:
             state,
             self._started_at,
             self.clock.now(),
-            [child.status() for child in self._children],
+            [child.status(self.clock.boottime()) for child in self._children],
         )
         try:
             self._save(msgspec.json.encode(status))

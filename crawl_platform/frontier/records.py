@@ -18,7 +18,7 @@ import msgspec
 
 from crawl_platform.admission.pace import STEADY, Pace
 from crawl_platform.clock import DAY
-from crawl_platform.errors import StateError
+from crawl_platform.errors import StateError, StateTooNewError
 from crawl_platform.frontier.parameter_order import OrderEvidence
 from crawl_platform.scheduling.lastmod import Trust
 
@@ -210,7 +210,7 @@ def decode(data: bytes, type_: type[R]) -> R:
     if not data:
         raise StateError(f"damaged {type_.__name__}: it is empty")
     if data[:1] != VERSION:
-        raise StateError(
+        raise StateTooNewError(
             f"state record of version {data[0]} found, this program knows {VERSION[0]}: run the newer release"
         )
     try:

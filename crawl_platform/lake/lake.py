@@ -19,7 +19,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from crawl_platform.errors import ConfigurationError, LakeError
+from crawl_platform.errors import ConfigurationError, LakeError, StateTooNewError
 from crawl_platform.lake.commits import CommitRow, find_commit, last_commit
 from crawl_platform.lake.conform import conform
 from crawl_platform.lake.delta import COMMIT_RETRIES, log_entry, open_delta, sync_folder
@@ -57,12 +57,14 @@ class Lake:
         """Create what is missing of the declared tables and nullable columns.
 
         Safe to repeat, and to do in several processes at once. Raises `ConfigurationError` if the lake
-        exists with another number of shards, `LakeError` if a table was declared otherwise.
+        exists with another number of shards, `LakeError` if a table was declared otherwise, `StateTooNewError` if
+        a newer release has made it.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         with _alone(self.root / LOCK_NAME):
             if self.exists():
                 self._require_shards(n_shards)
+                self._require_known()
             for table in TABLES.values():
                 self._create_table(table)
             if not self.exists():
@@ -89,6 +91,14 @@ class Lake:
             raise ConfigurationError(
                 f"the lake at {self.root} has {self.n_shards} shards and can't change: "
                 f"set fleet.shards = {self.n_shards}, or start a new lake"
+            )
+
+    def _require_known(self) -> None:
+        version = self._card().schema_version
+        if version > SCHEMA_VERSION:
+            raise StateTooNewError(
+                f"the lake at {self.root} has schema version {version}, this release knows {SCHEMA_VERSION}: "
+                "run the newer release"
             )
 
     def _write_card(self, card: Card) -> None:
