@@ -16,6 +16,7 @@ from tests.fleet.checks import (
     assert_one_row_per_request,
     assert_polite,
     assert_whole_at_every_commit,
+    orphans,
     surplus,
 )
 from tests.fleet.harness import Row
@@ -149,3 +150,15 @@ def test_a_link_whose_fetch_comes_only_with_the_next_commit_fails(lake: Lake) ->
 
     with pytest.raises(AssertionError, match="links without fetch in commit 2"):
         assert_whole_at_every_commit(lake)
+
+
+def test_an_orphan_that_is_torn_holds_no_rows(lake: Lake) -> None:
+    data = pa.Table.from_pylist(
+        [_required("fetches") | {"fetch_id": "lost"}], schema=TABLES["fetches"].schema
+    )
+    whole = lake.path("fetches") / "_staged" / "orphan.parquet"
+    write_parquet(TABLES["fetches"], data, whole)
+    (whole.parent / "torn.parquet").write_bytes(whole.read_bytes()[:-100])
+    (whole.parent / "empty.parquet").write_bytes(b"")
+
+    assert [row["fetch_id"] for row in orphans(lake, "fetches")] == ["lost"]

@@ -6,9 +6,6 @@ shows its row of the table "killed after | what happens".
 """
 
 import contextlib
-import os
-import random
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -52,7 +49,6 @@ pytestmark = pytest.mark.long
 
 FASTER = Commit(epoch_seconds=0.4, fast_seconds=0.2, stats_seconds=5.0)
 """Enough epochs in a crawl of three seconds to die in the third or fourth."""
-KILLABLE = ("cell-0", "committer", "nats")
 MIDDLE = "cell in the middle of a manual"
 NTH = {SOME_TABLES: 13}
 """At which passing of the point: in the third round of the six tables, when `fetches` alone is done."""
@@ -306,30 +302,3 @@ def killed_in_the_middle_of_a_manual(folder: Path) -> None:
         assert 0 < sum(surplus(log, fetches).values()) < 150, "killed in the middle, and little was lost"
         assert_whole_at_every_commit(fleet.lake)
         assert_drained(fleet)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(600)
-def test_after_a_campaign_of_kills(tmp_path: Path) -> None:
-    """Cell, committer and NATS are killed in turns drawn by chance, while the crawl goes on."""
-    seed = int.from_bytes(os.urandom(4), "big")
-    print(f"seed of the campaign: {seed}")  # noqa: T201
-    rng = random.Random(seed)
-    plans = (Plan("one.test", 500), Plan("two.test", 500))
-    with serve(tmp_path, *plans) as world, Fleet(tmp_path / "home", world.web, commit=FASTER) as fleet:
-        fleet.start()
-        fleet.seed()
-        fleet.wait_requests(20)
-        for victim in (*KILLABLE, *rng.choices(KILLABLE, k=5)):
-            time.sleep(rng.uniform(0.5, 3.0))
-            fleet.kill(victim)
-        fleet.wait_quiet(240)
-        fleet.stop()
-
-        log, fetches = fleet.requests(), fleet.fetches()
-        assert_polite(log)
-        assert_nothing_twice(fetches)
-        assert_brought_home(fleet, *world.sites.values())
-        assert_whole_at_every_commit(fleet.lake)
-        assert_drained(fleet)
-        assert sum(surplus(log, fetches).values()) < len(fetches) / 2
