@@ -99,7 +99,9 @@ class Child:
             state, detail = "refused", self.refused
         elif self.short_lives >= LOOPING:
             state = "failing"
-            detail = f"ended {self.short_lives} times in a row, last with status {self.ended_with}: see {self.log}"
+            detail = (
+                f"ended {self.short_lives} times in a row, last with status {self.ended_with}: see {self.log}"
+            )
         return ChildStatus(self.name, pid, state, self.restarts, detail)
 
     @property
