@@ -124,10 +124,14 @@ class Publisher:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._check.wait(), idle)
             self._check.clear()
-            confirmed = self._outbox.confirm(await asyncio.to_thread(self.transactions))
-            if confirmed:
-                self._faults.reached(FORGOTTEN)
-                await self._forgotten(confirmed)
+            await self._forget()
+
+    async def _forget(self) -> None:
+        confirmed = self._outbox.confirm(await asyncio.to_thread(self.transactions))
+        if confirmed:
+            self._faults.reached(FORGOTTEN)
+            self._published &= {(left.series, left.number) for left in self._outbox.manifests()}
+            await self._forgotten(confirmed)
 
     def transactions(self) -> dict[str, dict[str, int]]:
         """Table → application → number, as the lake shows them now. Raises `LakeError` if it can't be read."""

@@ -15,6 +15,7 @@ from crawl_platform.fleet.cell import FENCE_MARGIN, Cell
 from crawl_platform.frontier.kv import MemoryKV
 from crawl_platform.settings import Identity, Settings
 from crawl_platform.testing.builders import tiny_lake
+from tests.fleet.worker_cell import VirtualCell, virtual_cell
 
 
 class Reachable:
@@ -67,3 +68,33 @@ async def test_contact_that_comes_back_after_the_limit_does_not_open_the_fence_a
 
     with pytest.raises(OwnershipLostError):
         await asyncio.wait_for(made._beat(), 1.0)
+
+
+# what the fence keeps in
+
+
+async def out_of_contact(cell: VirtualCell) -> None:
+    """It has stood still (SIGSTOP, a machine asleep) while pages were due, and goes on before it has beaten."""
+    await cell.run(2.0)
+    cell.wire.requests.clear()
+    cell.clock.advance(10_000.0)
+    cell.wire.land()
+
+
+async def test_a_cell_that_stood_still_for_too_long_writes_no_request(tmp_path: Path) -> None:
+    async with virtual_cell(tmp_path, {"a.test": "192.0.2.1"}) as cell:
+        await out_of_contact(cell)
+
+        with pytest.raises(OwnershipLostError):
+            await cell.settle()
+        assert cell.wire.requests == []
+
+
+async def test_ablation_without_the_fence_it_asks_hosts_that_may_be_anothers(tmp_path: Path) -> None:
+    async with virtual_cell(tmp_path, {"a.test": "192.0.2.1"}) as cell:
+        cell.made._worker._p.fence = lambda: None
+        await out_of_contact(cell)
+
+        await cell.settle()
+
+        assert cell.wire.requests != []

@@ -11,6 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from crawl_platform.commit.faults import Faults
+from crawl_platform.commit.manifest import BULK, Manifest
 from crawl_platform.commit.outbox import Outbox
 from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet import epochs, messages
@@ -171,6 +172,24 @@ async def test_while_nats_is_away_nothing_is_dropped(tmp_path: Path) -> None:
 
     assert len(list(outbox.messages())) == 2
     assert publisher.dropped == 0
+
+
+async def test_what_the_lake_has_confirmed_is_remembered_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox = Outbox(kv := MemoryKV(), "incarnation")
+    for number in (1, 2, 3):
+        made, batch = Manifest("incarnation", BULK, number, "cell-0", 1, 0.0, (0,), ()), Batch()
+        outbox.add(batch, made, 0)
+        kv.write(batch)
+        outbox.committed(made, 0)
+    publisher = publisher_of(outbox, Nats(), tmp_path)
+    monkeypatch.setattr(publisher, "transactions", lambda: {"commits": {f"incarnation/{BULK}": 2}})
+
+    await publisher._publish_manifests()
+    await publisher._forget()
+
+    assert publisher._published == {(BULK, 3)}
 
 
 # letters
