@@ -42,6 +42,8 @@ FROM_BEATS_COUNTED: tuple[Family, ...] = (
 )
 FROM_BEATS: tuple[Family, ...] = (
     ("in_flight", "crawl_in_flight_requests", "Requests in flight."),
+    ("latency", "crawl_latency_seconds", "Mean time from a request to the end of its response."),
+    ("held_back", "crawl_held_back", "Why no pages are claimed: 0 they are, 1 spool, 2 staging, 3 disk."),
     ("known_urls", "crawl_known_urls", "URLs known."),
     ("hosts", "crawl_seed_hosts", "Seed hosts owned."),
     ("slowed_hosts", "crawl_slowed_hosts", "Hosts that are asked more slowly than usual, being unwell."),

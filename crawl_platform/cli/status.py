@@ -18,6 +18,12 @@ from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet.messages import Heartbeat
 from crawl_platform.fleet.report import fleet_report
 
+HELD = {
+    "spool": "the lake does not confirm what it brings, and the spool is full (is the committer well?)",
+    "staging": "rows can't be staged (is the disk full?)",
+    "disk": "less than fleet.min_free_disk is free",
+}
+"""Of `telemetry.HELD_BY`, for people."""
 RECENT = """
     SELECT outcome, count(*) AS fetches, round(avg(duration_ms)) AS ms, sum(wire_bytes)::BIGINT AS bytes
     FROM fetches WHERE started_at > now() - INTERVAL 1 MINUTE GROUP BY ALL ORDER BY fetches DESC LIMIT 12
@@ -71,11 +77,16 @@ def _print_report(report: dict[str, Any]) -> None:
     columns = {"name": "process", "state": "state", "pid": "pid", "restarts": "restarts", "detail": ""}
     if report["processes"]:
         print_rows([{**p, "pid": str(p["pid"] or "–")} for p in report["processes"]], columns, "")
-    cells = {"cell": "cell", "pages": "pages", "errors": "errors", "rate": "fetches/s", "in_flight": "in flight",
-             "known_urls": "URLs known", "hosts": "hosts"}  # fmt: skip
+    cells = {"cell": "cell", "pages": "pages", "errors": "errors", "rate": "fetches/s", "latency": "s each",
+             "expected": "rate × s", "in_flight": "in flight", "slots": "slots", "known_urls": "URLs known",
+             "hosts": "hosts"}  # fmt: skip
     if report["cells"]:
         click.echo("")
-        print_rows(report["cells"], cells, "")
+        rows = [{**c, "expected": c.get("rate", 0.0) * c.get("latency", 0.0)} for c in report["cells"]]
+        print_rows(rows, cells, "")
+    for cell in report["cells"]:
+        if cell["held_by"]:
+            click.echo(f"{cell['cell']} claims nothing: {HELD[cell['held_by']]}")
     commit = report["commit"]
     click.echo("")
     click.echo(
@@ -127,13 +138,14 @@ def _picture(crawl: Crawl) -> Group:
         f"{bytes_text(total.get('bytes', 0))} read"
     )
     cells = Table(title="cells", title_justify="left", box=None, pad_edge=False)
-    for heading in ("cell", "fetches/s", "in flight", "pages", "errors", "hosts"):
+    for heading in ("cell", "fetches/s", "s each", "in flight", "pages", "errors", "hosts"):
         cells.add_column(heading, justify="left" if heading == "cell" else "right")
     for beat in beats:
         r = beat.report
         cells.add_row(
             beat.cell,
             f"{r.get('rate', 0):.1f}",
+            f"{r.get('latency', 0):.2f}",
             *(f"{r.get(k, 0):,.0f}" for k in ("in_flight", "pages", "errors", "hosts")),
         )
     outcomes = _last_minute(crawl, "outcomes of the last minute", "outcome", RECENT)

@@ -44,7 +44,7 @@ from crawl_platform.fleet.purging import Purging
 from crawl_platform.fleet.rows import Origin, snapshot_rows
 from crawl_platform.fleet.spending import Spending
 from crawl_platform.fleet.stops import Watch
-from crawl_platform.fleet.telemetry import Telemetry
+from crawl_platform.fleet.telemetry import HELD_BY, Telemetry
 from crawl_platform.fleet.worker import Worker
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import OrderedKV
@@ -148,6 +148,8 @@ class Cell:
         self._purgeable: tuple[int, dict[int, int]] | None = None
         """Number of the bulk manifest that ends the last snapshot, and what its shards had applied."""
         self._spool_full = False
+        self._held_by = ""
+        """What keeps the cell from claiming: one of `telemetry.HELD_BY`, empty if nothing does."""
         self._disk_is_low = False
         self._disk_seen_at = -DISK_EVERY
         self._contact_at = clock.boottime()
@@ -288,7 +290,10 @@ class Cell:
         if full and not self._spool_full:
             log.warning("the spool is full: the lake confirms nothing, no more pages are claimed")
         self._spool_full = full
-        return full or bool(self._bulk.blocked or self._fast.blocked) or self._disk_low()
+        low = self._disk_low()
+        staging = bool(self._bulk.blocked or self._fast.blocked)
+        self._held_by = "spool" if full else "staging" if staging else "disk" if low else ""
+        return bool(self._held_by)
 
     def _disk_low(self) -> bool:
         """Less free space than the reserve: looked at every few seconds."""
@@ -418,6 +423,7 @@ class Cell:
                 self._telemetry.summary(self.frontier)
                 | {
                     "spooled_bytes": self._outbox.spooled_bytes(),
+                    "held_back": HELD_BY.index(self._held_by),
                     "dropped_messages": self._publisher.dropped,
                 },
             )

@@ -10,6 +10,7 @@ from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.messages import Heartbeat
 from crawl_platform.fleet.stops import read_words
 from crawl_platform.fleet.supervisor import FleetStatus, is_running, read_status
+from crawl_platform.fleet.telemetry import HELD_BY
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Settings
 
@@ -44,7 +45,13 @@ def fleet_report(settings: Settings, lake: Lake, client: FleetClient | None, now
             for c in children
         ],
         "cells": [
-            {"cell": b.cell, "silent": b.cell in silent, "last_heartbeat": as_datetime(b.at), **b.report}
+            {
+                "cell": b.cell,
+                "held_by": HELD_BY[int(b.report.get("held_back", 0))],
+                "silent": b.cell in silent,
+                "last_heartbeat": as_datetime(b.at),
+                **b.report,
+            }
             for b in beats
         ],
         "commit": None

@@ -21,6 +21,11 @@ TURNED_AWAY = "turned_away."
 """Before a reason in a heartbeat: links that did not enter the frontier for it since the cell started."""
 
 
+HELD_BY = ("", "spool", "staging", "disk")
+"""What keeps a cell from claiming pages, by its number in a heartbeat (`held_back`). Each comes from behind: the lake
+has not confirmed a spool's worth of rows, rows can't be staged, less than `fleet.min_free_disk` is free."""
+
+
 class Telemetry:
     def __init__(self, cell: str, slots: int, clock: Clock) -> None:
         self._cell = cell
@@ -30,6 +35,7 @@ class Telemetry:
         self.in_flight = 0
         self.counts: Counter[str] = Counter()
         self._durations: deque[float] = deque(maxlen=SAMPLES)
+        self._latency = 0.0
         self._last_counts: Counter[str] = Counter()
         self._last_at = clock.boottime()
         self._last_cpu = _cpu_seconds()
@@ -72,6 +78,7 @@ class Telemetry:
             "cpu_seconds": cpu - self._last_cpu,
         }
         self._last_counts, self._last_at, self._last_cpu = self.counts.copy(), boot, cpu
+        self._latency = self._mean_latency()
         self._durations.clear()
         self._look_at_paces(frontier)
         return row
@@ -83,6 +90,10 @@ class Telemetry:
             "slowed_addresses": frontier.gates.paces.slowed,
             "longest_delay": max((frontier.delay(s.record, s.host) for s in slowed), default=0.0),
         }
+
+    def _mean_latency(self) -> float:
+        """Seconds from request to end of response: of the time since the last report, or of that before it."""
+        return sum(self._durations) / len(self._durations) / 1000 if self._durations else self._latency
 
     def _quantile(self, q: float) -> float | None:
         if not self._durations:
@@ -98,6 +109,8 @@ class Telemetry:
             "errors": self.counts["errors"],
             "bytes": self.counts["wire_bytes"],
             "in_flight": self.in_flight,
+            "slots": self._slots,
+            "latency": self._mean_latency(),
             "known_urls": frontier.known,
             "hosts": len(frontier.hosts),
             "rate": frontier.emit_rate,

@@ -48,7 +48,7 @@ class Kept:
 
     def step(self, seconds: float = 0.25) -> ChildStatus:
         assert self.child.process is not None
-        if self.command == ["false"]:
+        if self.child.process.args == ["false"]:
             self.child.process.wait()
         self.clock.advance(seconds)
         self.supervisor._look_after_children()
