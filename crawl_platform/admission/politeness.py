@@ -30,6 +30,10 @@ SWEPT = 50_000
 must not fill it."""
 
 
+PRECEDENCE = 1.0
+"""Seconds for which a free slot is kept for the host whose turn it is; then anybody may take it."""
+
+
 class ImpoliteError(PlatformError):
     """A request was about to start although its host or address is not free: a bug, stopped in time."""
 
@@ -61,6 +65,11 @@ class AddressGate:
     @property
     def ready_at(self) -> float:
         return self.free[0] if self.free and not self.closed else math.inf
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether each free slot has a host whose turn it is."""
+        return bool(self.called) and len(self.called) >= len(self.free)
 
     def call_next(self) -> str | None:
         """The next in line, whose turn it is from now on."""
@@ -172,7 +181,14 @@ class Gates:
     def stands_in_line(self, address: str, host: str) -> bool:
         """Whether others come before `host` at this address."""
         gate = self._address(address)
-        return bool(gate.waiting) and host not in gate.called
+        return host not in gate.called and (bool(gate.waiting) or gate.is_promised)
+
+    def is_spoken_for(self, address: str, host: str, now: float) -> bool:
+        """Whether others than `host` have been told that it is their turn, and have lately been able to take it."""
+        gate = self._addresses.get(address)
+        if gate is None or not gate.is_promised or host in gate.called:
+            return False
+        return now < gate.ready_at + PRECEDENCE
 
     def pass_on(self, address: str, host: str) -> str | None:
         """`host` lets its turn at `address` pass. Returns the next in line, if it was its turn."""
@@ -220,6 +236,7 @@ class Gates:
         gate.not_before = heapq.heappop(gate.free)
         gate.started.append(now)
         gate.called.pop(host, None)
+        gate.waiting.pop(host, None)
         return True
 
     def check_write(self, host: str, address: str, now: float) -> None:

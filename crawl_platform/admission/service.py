@@ -111,11 +111,11 @@ class Admission:
         ready = self._gates.host_ready_at(host)
         if ready > boot:
             return Answer(Reason.HOST, ready)
-        if address is not None and self._gates.address_ready_at(address) > boot:
-            return Answer(Reason.ADDRESS, gate=address)
-        domain = self._gates.clocks.domain(host)
-        if domain and self._gates.address_ready_at(domain) > boot:
-            return Answer(Reason.ADDRESS, gate=domain)
+        for gate in (address, self._gates.clocks.domain(host)):
+            if gate and (
+                self._gates.address_ready_at(gate) > boot or self._gates.is_spoken_for(gate, host, boot)
+            ):
+                return Answer(Reason.ADDRESS, gate=gate)
         return YES
 
     def _may_be_asked(self, host: str, for_robots: bool) -> bool:

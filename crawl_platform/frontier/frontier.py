@@ -55,6 +55,8 @@ ADDRESS_PATIENCE = 5.0
 """Seconds after which a host in an address's line looks whether the line still moves."""
 CLOCK_STEP = 1.0
 """Seconds that the wall clock leaps between two claims before it counts as stepped."""
+HEADS_IN_LINE = 32
+"""Hosts in an address's line that keep the heads of their queues in memory (some 10 KB each)."""
 DROPS = 256
 """URLs of a host dropped in one claim, at most. Without an end a site that forbids 20,000 of its URLs stops
 the loop for 15 s; as it is, the host's next turn comes when these have been absorbed."""
@@ -262,6 +264,8 @@ class Frontier:
             waiting = self.gates.wait_for_address(address, host)
             turns = waiting / self.gates.clocks.limit(address).slots
             ready = boot + max(ADDRESS_PATIENCE, turns * self.gates.paces.delay(address))
+            if waiting > HEADS_IN_LINE and (state := self.hosts.get(host)) is not None:
+                state.queues_changed()  # its turn is far off: what was read ahead of its queues can be read again
         self.agenda.put(host, ready)
 
     def _pick(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:

@@ -5,6 +5,7 @@ async with virtual_cells(tmp_path, 2, {"a.test": "192.0.2.1", "b.test": "192.0.2
 """
 
 import asyncio
+import random
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -33,6 +34,7 @@ class MemoryExchange:
         """Cells whose heartbeat goes on."""
         self.connected = True
         self.revisions = 0
+        self._rng = random.Random(7)
         self.calls = 0
 
     async def get(self, bucket: str, key: str) -> tuple[bytes, int] | None:
@@ -59,7 +61,8 @@ class MemoryExchange:
 
     async def _used(self) -> None:
         self.calls += 1
-        await asyncio.sleep(0)
+        for _ in range(self._rng.randint(1, 4)):
+            await asyncio.sleep(0)
         if not self.connected:
             raise ExchangeError("NATS is away")
 

@@ -50,9 +50,7 @@ class Use:
         return max(rates) / max(min(rates), 1e-9)
 
 
-def uses(
-    log: Sequence[Entry], hosts: int, begin: float, end: float, delay: float, cells: int, shards: int
-) -> list[Use]:
+def uses(log: Sequence[Entry], begin: float, end: float, delay: float, cells: int, shards: int) -> list[Use]:
     """The use of each address between two moments (CLOCK_BOOTTIME). Shards are dealt out to cells in turn."""
     at: defaultdict[str, list[Entry]] = defaultdict(list)
     for entry in log:
