@@ -188,6 +188,8 @@ class Frontier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_attempts: int = 5
     retry_delay: float = 60.0
     bloom_capacity: int = 2_000_000
+    seen_cache: int = 4_194_304
+    """URLs met lately, at 8 bytes each: a link to one of them needs no look at the disk."""
     active_hosts: int = 10_000
     """Hosts of a cell the heads of whose queues are kept in memory, some 10 KB each."""
     max_urls_per_page: int = 5_000

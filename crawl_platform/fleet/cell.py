@@ -445,11 +445,19 @@ class Cell:
                 continue
             self._bulk.open.rows.add("fleet_stats", self._telemetry.report(self.frontier, self._outbox))
             self._bulk.touch()
+            if self.frontier.log.due(self.frontier.known):
+                await self._keep_seen()
             if self._clock.boottime() >= next_snapshot:
                 await self._snapshot()
                 next_snapshot = self._clock.boottime() + settings.snapshot_seconds
                 self._inbox.forget_requests(self._clock.now())
                 self.frontier.moved.forget_guests(self._clock.now())
+
+    async def _keep_seen(self) -> None:
+        """Write down what the seen set has in memory, so that the next start need not read every URL."""
+        for batch in self.frontier.log.checkpoint(self.frontier.seen):
+            self.frontier.kv.write(batch, sync=True)
+            await asyncio.sleep(0)
 
     async def _snapshot(self) -> None:
         """The state of every shard as `frontier` rows, with the next bulk epoch."""

@@ -41,6 +41,7 @@ from crawl_platform.frontier.records import (
 )
 from crawl_platform.frontier.revisits import Revisits
 from crawl_platform.frontier.seen import RecentSet, SeenSet
+from crawl_platform.frontier.seen_log import SeenLog
 from crawl_platform.frontier.windows import Window, Windows
 from crawl_platform.scheduling.split import SplitCredit, target_share
 from crawl_platform.settings import Frontier as FrontierSettings
@@ -87,7 +88,7 @@ class Frontier:
         self.admission = admission
         self.revisits = Revisits(refresh, rules.plain.sitemaps)
         self.hosts: dict[str, HostState] = {}
-        self._active: dict[str, HostState] = {}
+        self.active: dict[str, HostState] = {}
         """Hosts the heads of whose queues are in memory, by when they were last served."""
         self.moved = MovedRobots(kv, shards, book, rules)
         robots.recall = self.moved.written
@@ -96,7 +97,9 @@ class Frontier:
         """Unproven hosts whose turn came while enough of them had a slot; a set in order."""
         self.held: dict[str, None] = {}
         """Hosts whose turn came while their domain was paused; a set in order."""
-        self.seen = SeenSet(rules.plain.frontier.bloom_capacity, 200_000, lambda key: kv.get(key) is not None)
+        limits = rules.plain.frontier
+        self.seen = SeenSet(limits.bloom_capacity, limits.seen_cache, lambda key: kv.get(key) is not None)
+        self.log = SeenLog(kv, shards)
         self.sent = RecentSet(200_000)
         """Links lately handed to other cells' shards: each is sent once, not from every page that has it."""
         self.split = SplitCredit()
@@ -136,7 +139,11 @@ class Frontier:
         return host_form(url, settings, sort=order.irrelevant if sort == "learned" else sort)
 
     def load(self, now: float, boot: float) -> None:
-        """Read hosts, robots and known URLs of our shards from the store (start-up)."""
+        """Read hosts, robots and what is known of our shards from the store (start-up)."""
+        if not self.log.recall(self.seen):
+            for shard in sorted(self.shards):
+                for key, _ in self._shard_scan(b"u", shard):
+                    self.seen.add(key)
         self._utc_at_boot = now - boot
         for shard in sorted(self.shards):
             for key, value in self._shard_scan(b"h", shard):
@@ -150,8 +157,6 @@ class Frontier:
             for key, value in self._shard_scan(b"r", shard):
                 known = decode(value, RobotsRecord)
                 self.robots.note(key[3:].decode(), known.rule, known.body)
-            for key, _ in self._shard_scan(b"u", shard):
-                self.seen.add(key)
         for key, value in self.kv.scan(ADDRESS, prefix_end(ADDRESS)):
             self.gates.paces.recall(key[len(ADDRESS) :].decode(), decode(value, Pace))
         for state in self.hosts.values():
@@ -213,14 +218,6 @@ class Frontier:
             self._part_with(host)
         return None
 
-    def _follow_clock(self, now: float, boot: float) -> None:
-        """Somebody has stepped the wall clock: hosts that sleep until something is due are looked at anew. A step back
-        that is made good would leave them asleep for as long as it was wide."""
-        before, self._utc_at_boot = self._utc_at_boot, now - boot
-        if abs(self._utc_at_boot - before) > CLOCK_STEP:
-            for host in self.hosts:
-                self.reschedule(host, now, boot)
-
     def _let_pass(self, host: str, now: float, boot: float, but: str = "") -> None:
         """`host` makes no use of its turns, except for that at `but`: those behind it in line need not wait until they
         look for themselves."""
@@ -234,6 +231,14 @@ class Frontier:
         for host in [host for host in self.held if not self.book.stops.holds(host)]:
             del self.held[host]
             self.reschedule(host, now, boot)
+
+    def _follow_clock(self, now: float, boot: float) -> None:
+        """Somebody has stepped the wall clock: hosts that sleep until something is due are looked at anew. A step back
+        that is made good would leave them asleep for as long as it was wide."""
+        before, self._utc_at_boot = self._utc_at_boot, now - boot
+        if abs(self._utc_at_boot - before) > CLOCK_STEP:
+            for host in self.hosts:
+                self.reschedule(host, now, boot)
 
     def _next(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
         """An errand and a turn of the host's own in alternation, while it has both. Hosts outside the seed have no
@@ -410,10 +415,10 @@ class Frontier:
     def _keep_heads(self, state: HostState) -> None:
         """The heads of its queues are wanted: they stay in memory, those of the host that was served longest ago may
         go. What is known of hosts beyond that is a record and a time on the agenda."""
-        self._active.pop(state.host, None)
-        self._active[state.host] = state
-        if len(self._active) > self.rules.plain.frontier.active_hosts:
-            self._active.pop(next(iter(self._active))).queues_changed()
+        self.active.pop(state.host, None)
+        self.active[state.host] = state
+        if len(self.active) > self.rules.plain.frontier.active_hosts:
+            self.active.pop(next(iter(self.active))).queues_changed()
 
     # after a fetch
 

@@ -29,6 +29,7 @@ from crawl_platform.frontier.records import (
     url_key,
     waiting,
 )
+from crawl_platform.frontier.seen import digest_of
 
 AGE_OF_FULL_VALUE = 3_600.0
 """Seconds in a discovery queue that weigh as much as a value of 1: nothing valuable waits behind
@@ -43,6 +44,9 @@ class Plan:
     hosts: dict[str, HostRecord] = field(default_factory=dict)
     released: list[Lease] = field(default_factory=list)
     added: list[bytes] = field(default_factory=list)
+    """Keys of new URLs."""
+    digests: list[int] = field(default_factory=list)
+    """The same for the seen set, once the plan is finished."""
     moves: dict[str, list[Move]] = field(default_factory=dict)
     """What enters and leaves the queues, by host and in order."""
     rewritten: list[tuple[str, str]] = field(default_factory=list)
@@ -180,6 +184,9 @@ class Overlay:
                 record.threshold = state.threshold
                 self._frontier.windows.stamp(state, record)
             self.plan.batch.put(host_key(book.shard(host), host), encode(record))
+        if self.plan.added:
+            self.plan.digests = [digest_of(key) for key in self.plan.added]
+            self._frontier.log.note(self.plan.batch, self.plan.digests)
         return self.plan
 
 

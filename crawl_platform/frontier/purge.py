@@ -90,6 +90,7 @@ def _drop_host(frontier: Frontier, state: HostState, dropped: Dropped) -> Iterat
     frontier.moved.guests.pop(state.host, None)
     frontier.moved.errands.drop(state.host)
     frontier.agenda.forget(state.host)
+    frontier.active.pop(state.host, None)
     frontier.addresses.pop(state.host, None)
     frontier.parked.pop(state.host, None)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawl_platform.frontier.seen import SeenSet
+from crawl_platform.frontier.seen import FALSE_POSITIVES, SeenSet
 
 
 @given(st.lists(st.binary(min_size=1, max_size=8), unique=True, max_size=60), st.integers(1, 20))
@@ -67,6 +67,40 @@ def test_the_filter_rolls_onto_larger_ones_before_its_error_rate_leaves_budget()
     for n in range(20_000):
         assert b"stranger %d" % n not in seen
     assert seen.false_positives / 20_000 == pytest.approx(0.0, abs=0.01)
+
+
+@pytest.mark.parametrize("capacity", [50, 500])
+def test_the_measured_error_rate_stays_within_budget_over_all_generations(capacity: int) -> None:
+    seen = SeenSet(capacity, 10, confirm=lambda key: False)
+    for n in range(60_000):
+        seen.add(b"key %d" % n)
+    for n in range(100_000):
+        assert b"stranger %d" % n not in seen
+
+    assert seen.generations > 4
+    assert 0 < seen.false_positive_rate < 1.25 * FALSE_POSITIVES
+
+
+def test_ablation_without_rolling_the_same_keys_break_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = SeenSet(500, 10, confirm=lambda key: False)
+    seen._capacities[0] = 10**9  # it believes that there is room
+    for n in range(2_000):
+        seen.add(b"key %d" % n)
+    for n in range(10_000):
+        assert b"stranger %d" % n not in seen
+
+    assert seen.generations == 1
+    assert seen.false_positive_rate > 10 * FALSE_POSITIVES
+
+
+def test_a_key_that_lost_its_slot_to_another_is_confirmed() -> None:
+    keys = [b"key %d" % n for n in range(100)]
+    seen = SeenSet(1_000, 16, confirm=lambda key: True)
+    for key in keys:
+        seen.add(key)
+
+    assert all(key in seen for key in keys)
+    assert seen.confirms >= 84
 
 
 def test_keys_of_all_generations_are_still_seen() -> None:
