@@ -15,6 +15,7 @@ from crawl_platform.errors import LakeRewoundError
 from crawl_platform.frontier.kv import Batch, OrderedKV, prefix_end
 
 _INCARNATION, _FETCHES = b"!incarnation", b"!fetches"
+_FORMER = b"!former/"
 
 
 PORTION_MESSAGES, PORTION_BYTES = 500, 4_000_000
@@ -154,6 +155,7 @@ class Outbox:
         """
         batch = Batch()
         batch.put(_INCARNATION, new_incarnation.encode())
+        batch.put(_FORMER + self.incarnation.encode(), b"")
         for series in SERIES:
             batch.delete(b"!last/" + series.encode())
             batch.delete(b"!confirmed/" + series.encode())
@@ -165,6 +167,11 @@ class Outbox:
 
     def _read_manifests(self) -> Iterator[Manifest]:
         return unforgotten(self._kv)
+
+
+def was_ours(kv: OrderedKV, incarnation: str) -> bool:
+    """Whether the store went on as another incarnation since: what befalls the former one's rows is its concern."""
+    return kv.get(_FORMER + incarnation.encode()) is not None
 
 
 def unforgotten(kv: OrderedKV) -> Iterator[Manifest]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from crawl_platform.admission.hosts import EXCLUDED, SEED
+from crawl_platform.commit.outbox import was_ours
 from crawl_platform.commit.staging import Row
 from crawl_platform.fleet.messages import (
     Admit,
@@ -178,7 +179,7 @@ class Inbox:
 
     def _redeliver(self, planner: Planner, message: Redeliver, shard: int) -> None:
         """Quarantined rows: every URL of the shard with rows in that manifest that still count goes again."""
-        if message.incarnation != self._incarnation:
+        if message.incarnation != self._incarnation and not was_ours(self._kv, message.incarnation):
             return
         for key, value in self._kv.scan(*shard_range(b"u", shard)):
             if decode(value, UrlRecord).rows_in(message.series, message.number):

@@ -20,9 +20,11 @@ from crawl_platform.commit.outbox import Outbox
 from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet import incarnation
 from crawl_platform.fleet.exchange import Exchange
+from crawl_platform.fleet.inbox import Arrival, Inbox
 from crawl_platform.fleet.incarnation import settle_incarnation
+from crawl_platform.fleet.messages import Redeliver
 from crawl_platform.frontier.kv import Batch, MemoryKV
-from crawl_platform.testing.builders import fetched, staged_manifest, tiny_lake
+from crawl_platform.testing.builders import FrontierRig, fetched, staged_manifest, tiny_lake
 
 T0 = 1_800_000_000.0
 
@@ -195,3 +197,20 @@ def test_a_message_that_is_no_manifest_is_not_believed(cell: Cell) -> None:
     cell.settle()
 
     assert cell.outbox.incarnation == "old"
+
+
+@pytest.mark.parametrize(("whose", "again"), [("old", True), ("new", True), ("another cell's", False)])
+def test_rows_of_the_former_incarnation_that_are_quarantined_are_fetched_again(
+    whose: str, again: bool
+) -> None:
+    rig = FrontierRig("a.test")
+    outbox = Outbox(rig.kv, "old")
+    rig.discover("https://a.test/1")
+    rig.finish(rig.claim_page(), manifest=1)
+    outbox.renew("new")
+    inbox = Inbox(rig.kv, rig.frontier, "cell-0", "new")
+    message = Arrival(0, 1, Redeliver(whose, BULK, 1), rig.clock.now())
+
+    rig.apply(lambda planner: inbox.apply(planner, [message]))
+
+    assert (rig.next_claim(patience=60.0) is not None) == again
