@@ -80,10 +80,12 @@ def start(config: Path, output: Path) -> subprocess.Popen[bytes]:
 def spawn(command: list[str], output: Path, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
     """A child with default signals, its own session, and its raw output in a file (what logging misses).
 
-    `env` is added to our own environment.
+    `env` is added to our own environment. It appends, so that whoever cuts the file off (`logs.rotate_outputs`) does
+    not leave a hole of what was there.
     """
     output.parent.mkdir(parents=True, exist_ok=True)
-    with output.open("wb") as file:
+    output.write_bytes(b"")
+    with output.open("ab") as file:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -25,6 +25,7 @@ from crawl_platform.clock import Clock
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet import natsserver
 from crawl_platform.fleet.exchange import Endpoint
+from crawl_platform.fleet.logs import rotate_outputs
 from crawl_platform.fleet.prepare import cell_names, prepare_fleet
 from crawl_platform.settings import Settings
 
@@ -38,6 +39,8 @@ STABLE = 60.0
 MAX_PAUSE = 30.0
 LOOPING = 3
 """Short lives in a row from which on a child counts as failing, also while it happens to run."""
+OUTPUTS_EVERY = 30.0
+"""Seconds between looks at the size of what children print."""
 FULL, ROOM = 1_000_000, 16_000_000
 """Free bytes below which the disk counts as full, and from which on it is no longer."""
 NATS_PATIENCE = 20.0
@@ -127,6 +130,7 @@ class Supervisor:
         self._home = self.settings.root
         self._status_is_stale = False
         self._was_full = False
+        self._outputs_seen_at = self.clock.boottime()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run the fleet until `stop`. Raises `ConfigurationError` if one is running here already."""
@@ -151,6 +155,7 @@ class Supervisor:
                 self._look_after_children()
                 self._write_status("running")
                 self._heal_nats()
+                self._rotate_outputs()
                 await _sleep(stop, POLL)
         finally:
             self._write_status("stopping")
@@ -223,6 +228,16 @@ class Supervisor:
                 if child.name == "nats" and child.process is not None:
                     log.warning("the disk was full and has room again: nats is started anew")
                     child.process.terminate()
+
+    def _rotate_outputs(self) -> None:
+        now = self.clock.boottime()
+        if now - self._outputs_seen_at < OUTPUTS_EVERY:
+            return
+        self._outputs_seen_at = now
+        try:
+            rotate_outputs(self._home / "logs", self.settings.fleet.log_bytes)
+        except OSError as error:  # a full disk has its own way of being told
+            log.error("outputs can't be rotated: %s", error)
 
     def _ended(self, child: Child, code: int, now: float) -> None:
         if code == EXIT_REFUSES:

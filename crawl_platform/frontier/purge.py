@@ -93,6 +93,7 @@ def _drop_host(frontier: Frontier, state: HostState, dropped: Dropped) -> Iterat
     frontier.active.pop(state.host, None)
     frontier.addresses.pop(state.host, None)
     frontier.parked.pop(state.host, None)
+    frontier.held.pop(state.host, None)
 
 
 def _keys_of_host(frontier: Frontier, state: HostState) -> Iterator[bytes]:

@@ -4,7 +4,9 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -12,6 +14,8 @@ from crawl_platform import settings as settings_module
 from crawl_platform.cli import main
 from crawl_platform.clock import ManualClock, SystemClock
 from crawl_platform.errors import StateTooNewError
+from crawl_platform.fleet.logs import rotate_outputs
+from crawl_platform.fleet.natsserver import spawn
 from crawl_platform.fleet.report import fleet_report
 from crawl_platform.fleet.supervisor import (
     LOOPING,
@@ -28,6 +32,7 @@ from crawl_platform.frontier.layout import KEY
 from crawl_platform.frontier.rocks import RocksKV
 from crawl_platform.lake.lake import CARD_NAME, Card, Lake
 from crawl_platform.lake.tables import SCHEMA_VERSION
+from crawl_platform.settings import Fleet as FleetSettings
 from crawl_platform.settings import Identity, Settings
 from crawl_platform.testing.builders import tiny_lake
 from tests.fleet.harness import Fleet, eventually
@@ -126,6 +131,48 @@ def test_status_and_doctor_tell_of_it(kept: Kept, tmp_path: Path) -> None:
     assert not found["ok"]
     assert "cell-0 failing: ended 3 times in a row" in found["detail"]
     assert str(tmp_path / "logs") in found["remedy"]
+
+
+def test_what_a_child_prints_is_cut_off_and_goes_on_without_a_hole(kept: Kept, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    script = "head -c 50000 /dev/zero; read go; echo after"
+    child = subprocess.Popen(
+        ["sh", "-c", script], stdin=subprocess.PIPE, stdout=opened(logs / "dagster.out"), text=True
+    )
+    eventually(lambda: (logs / "dagster.out").stat().st_size == 50_000, 5.0)
+    kept.supervisor.settings = msgspec.structs.replace(
+        kept.supervisor.settings, fleet=FleetSettings(log_bytes=10_000)
+    )
+
+    kept.supervisor._rotate_outputs()
+    assert (logs / "dagster.out").stat().st_size == 50_000, "not at every turn"
+    kept.clock.advance(60.0)
+    kept.supervisor._rotate_outputs()
+    child.communicate("go\n", 5.0)
+
+    assert (logs / "dagster.out").read_text() == "after\n"
+    assert (logs / "dagster.out.1").stat().st_size == 50_000
+
+
+def opened(path: Path) -> IO[bytes]:
+    """As `spawn` opens it for a child."""
+    spawn(["true"], path).wait()
+    return path.open("ab")
+
+
+def test_ablation_a_child_that_does_not_append_leaves_a_hole(tmp_path: Path) -> None:
+    output = tmp_path / "x.out"
+    child = subprocess.Popen(
+        ["sh", "-c", "head -c 50000 /dev/zero; read go; echo after"],
+        stdin=subprocess.PIPE,
+        stdout=output.open("wb"),
+        text=True,
+    )
+    eventually(lambda: output.stat().st_size == 50_000, 5.0)
+    rotate_outputs(tmp_path, 10_000)
+    child.communicate("go\n", 5.0)
+
+    assert output.stat().st_size == 50_006
 
 
 def test_a_lake_of_a_newer_release_is_not_written_to(tmp_path: Path) -> None:
