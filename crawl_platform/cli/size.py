@@ -1,66 +1,109 @@
-"""`crawl size`: what a crawl of a given rate needs, by Little's law and a few measured figures."""
-
-import math
+"""`crawl size`: what a crawl of a given rate needs (`fleet/sizing.py`)."""
 
 import click
+import msgspec
 
 from crawl_platform.cli.output import bytes_text, json_option, print_json
+from crawl_platform.fleet.sizing import Cost, Load, Need, Prices, cost, need
 
-CPU_PER_PAGE, CPU_PER_BYTE = 0.0032, 1.2e-7
-"""CPU seconds of a cell: a line through two crawls that were measured, 4.0 ms for pages of 7 KB (the demo's) and
-15 ms for link-dense manuals of 95 KB (python3.11-doc, some 290 links each). Lighter pages cost less."""
-MEMORY_PER_CONNECTION = 200_000
-BASE_MEMORY = 300_000_000
-"""A cell of one host and one of 64 hosts both peaked at 280-290 MB."""
-KEPT_PER_PAGE = 0.35
-"""Bytes in the lake per byte of page (compressed body, text, rows): 0.24 seen on 95 KB manuals, 0.54 on 7 KB pages."""
+ABOVE_0 = click.FloatRange(min=0, min_open=True)
+SHARE = click.FloatRange(min=0, max=1)
+LOAD, PRICES = Load(rate=1.0), Prices()
 
 
 @click.command()
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), required=True, help="Pages per second.")
+@click.option("--rate", type=ABOVE_0, required=True, help="Fetches per second.")
 @click.option(
     "--latency",
-    type=click.FloatRange(min=0, min_open=True),
-    default=0.5,
+    type=ABOVE_0,
+    default=LOAD.latency,
     show_default=True,
     help="Seconds from request to end of response.",
 )
-@click.option("--page", type=int, default=100_000, show_default=True, help="Bytes of a page.")
+@click.option("--page", type=click.IntRange(0), default=LOAD.page, show_default=True, help="Bytes of a page.")
 @click.option(
-    "--delay", type=float, default=1.0, show_default=True, help="Seconds between requests to a host."
+    "--delay", type=ABOVE_0, default=LOAD.delay, show_default=True, help="Seconds between requests to a host."
+)
+@click.option(
+    "--links", type=click.FloatRange(0), default=LOAD.links, show_default=True, help="Links of a page."
+)
+@click.option(
+    "--wire", type=SHARE, default=LOAD.wire, show_default=True, help="Bytes over the wire per byte of page."
+)
+@click.option(
+    "--compressed",
+    type=SHARE,
+    default=LOAD.compressed,
+    show_default=True,
+    help="Bytes of a kept body per byte of page.",
+)
+@click.option(
+    "--text", type=SHARE, default=LOAD.text, show_default=True, help="Bytes of main text per byte of page."
+)
+@click.option(
+    "--new",
+    type=SHARE,
+    default=LOAD.new,
+    show_default=True,
+    help="Share of fetches with content not kept yet.",
+)
+@click.option("--hosts", type=click.IntRange(1), help="Hosts that are crawled; as many as needed by default.")
+@click.option(
+    "--core-hour", type=click.FloatRange(0), default=PRICES.core_hour, show_default=True, help="Price."
+)
+@click.option(
+    "--gb-month",
+    type=click.FloatRange(0),
+    default=PRICES.gb_month,
+    show_default=True,
+    help="Price of storage.",
+)
+@click.option(
+    "--gb-received",
+    type=click.FloatRange(0),
+    default=PRICES.gb_received,
+    show_default=True,
+    help="Price of traffic.",
 )
 @json_option
-def size(rate: float, latency: float, page: int, delay: float, as_json: bool) -> None:
-    """Size a crawl: requests in flight, hosts, cells, memory, bandwidth, disk.
+def size(
+    rate: float, latency: float, page: int, delay: float, links: float, wire: float, compressed: float, text: float,
+    new: float, hosts: int | None, core_hour: float, gb_month: float, gb_received: float, as_json: bool,
+) -> None:  # fmt: skip
+    """Size a crawl: requests in flight, hosts, connections, cells, memory, bandwidth, disk, money.
 
-    In flight = rate × latency (Little's law). A host gives at most 1 / (delay + latency) pages a second.
+    In flight = rate × latency (Little's law). A host gives at most 1 / (delay + latency) pages a second. The prices
+    are examples: give your own. What the figures rest on: python -m bench.sizing.
     """
-    in_flight = rate * latency
-    cells = max(1, math.ceil(rate * (CPU_PER_PAGE + page * CPU_PER_BYTE) / 0.8))
-    hosts = math.ceil(rate * (delay + latency))
-    need = {
-        "in_flight": math.ceil(in_flight),
-        "slots_per_cell": math.ceil(1.5 * in_flight / cells),
-        "hosts_needed": hosts,
-        "cells": cells,
-        "open_files_per_cell": math.ceil((1.5 * in_flight + hosts) / cells) + 512,
-        "memory_bytes_per_cell": int(BASE_MEMORY + MEMORY_PER_CONNECTION * hosts / cells),
-        "bandwidth_bits_per_second": int(rate * page * 8 * 0.3),
-        "disk_bytes_per_day": int(rate * page * KEPT_PER_PAGE * 86_400),
-    }
+    load = Load(rate, latency, page, delay, wire, compressed, text, links, new, hosts or 0)
+    needed = need(load)
+    month = cost(needed, Prices(core_hour, gb_month, gb_received))
     if as_json:
-        print_json(need)
-        return
-    click.echo(f"for {rate:g} pages/s of {bytes_text(page)}, {latency:g} s each, {delay:g} s apart per host:")
+        print_json(
+            msgspec.to_builtins(needed)
+            | {"cost_per_month": msgspec.to_builtins(month) | {"total": month.total}}
+        )
+    else:
+        _print(load, needed, month)
+
+
+def _print(load: Load, needed: Need, month: Cost) -> None:
+    lines = {
+        "requests in flight": f"{needed.in_flight:,.1f}  (set fetch.slots to {needed.slots_per_cell:,} per cell)",
+        "hosts in the seed": f"at least {needed.hosts_needed:,}, each asked as often as it may be",
+        "connections": f"{needed.connections:,} kept warm",
+        "cells": f"{needed.cells:,}  ({needed.cores:.2f} cores of CPU time; {bytes_text(needed.memory_bytes_per_cell)} "
+        "of memory each)",
+        "committer and NATS": f"{needed.committer_cores:.2f} cores",
+        "open files": f"{needed.open_files_per_cell:,} per cell (ulimit -n)",
+        "bandwidth": f"{needed.bandwidth_bits_per_second / 1e6:,.1f} Mbit/s",
+        "disk": f"{bytes_text(needed.disk_bytes_per_day)} a day",
+        "money": f"{month.total:,.0f} a month: cores {month.cores:,.0f}, storage {month.storage:,.0f} by its end and "
+        f"as much more each month, traffic {month.received:,.0f} (example prices)",
+    }
     click.echo(
-        f"  requests in flight   {need['in_flight']:,}  (set fetch.slots to {need['slots_per_cell']:,} per cell)"
+        f"for {load.rate:g} fetches/s of {bytes_text(load.page)}, {load.latency:g} s each, {load.delay:g} s apart "
+        "per host:"
     )
-    click.echo(f"  hosts in the seed    at least {hosts:,}, each asked as often as it may be")
-    click.echo(
-        f"  cells                {cells:,}  (one core each, {bytes_text(need['memory_bytes_per_cell'])} of memory)"
-    )
-    click.echo(f"  open files           {need['open_files_per_cell']:,} per cell (ulimit -n)")
-    click.echo(
-        f"  bandwidth            {need['bandwidth_bits_per_second'] / 1e6:,.0f} Mbit/s with compression"
-    )
-    click.echo(f"  disk                 {bytes_text(need['disk_bytes_per_day'])} a day if every page is new")
+    for what, said in lines.items():
+        click.echo(f"  {what:20} {said}")

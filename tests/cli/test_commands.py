@@ -176,7 +176,23 @@ def test_size_follows_littles_law() -> None:
     need = json.loads(crawl("size", "--rate", "200", "--latency", "0.5", "--json").output)
 
     assert need["in_flight"] == 100
-    assert need["hosts_needed"] == 300
+    assert need["hosts_needed"] == need["connections"] == 300
+    said = crawl("size", "--rate", "200", "--latency", "0.5").output
+    for what in ("connections", "open files", "memory", "cells", "Mbit/s", "disk", "money", "example prices"):
+        assert what in said
+
+
+def test_size_counts_money_by_the_prices_that_it_is_given() -> None:
+    free = ("--core-hour", "0", "--gb-month", "0", "--gb-received", "0")
+    load = ("size", "--rate", "10", "--latency", "1", "--page", "1000000", "--wire", "0.5", "--json")
+
+    nothing = json.loads(crawl(*load, *free).output)
+    traffic = json.loads(crawl(*load, *free, "--gb-received", "1").output)
+
+    assert nothing["cost_per_month"]["total"] == 0
+    # 10 fetches/s of 0.5 MB: 5 MB/s, 432 GB a day
+    assert traffic["cost_per_month"]["received"] == pytest.approx(30 * 432, rel=0.01)
+    assert nothing["disk_bytes_per_day"] > 0
 
 
 def test_doctor_finds_a_missing_contact_and_says_what_to_do(tmp_path: Path) -> None:
