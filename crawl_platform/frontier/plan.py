@@ -46,7 +46,7 @@ from crawl_platform.frontier.records import (
 )
 from crawl_platform.frontier.series import counted, trapped
 from crawl_platform.scheduling.templates import group_id, learn, template_of
-from crawl_platform.web.traps import series_of, trap_reason
+from crawl_platform.web.traps import Series, series_of, trap_reason
 from crawl_platform.web.url import host_of
 
 OVER_BUDGET = "over_budget"
@@ -240,8 +240,8 @@ class Planner:
             self.plan.turned_away[verdict] = self.plan.turned_away.get(verdict, 0) + 1
         return verdict
 
-    def _trapped(self, host: str, record: HostRecord, url: str) -> str | None:
-        reason = trapped(url, self._frontier.rules.of(host), record.series)
+    def _trapped(self, host: str, record: HostRecord, url: str, series: list[Series]) -> str | None:
+        reason = trapped(url, self._frontier.rules.of(host), record.series, series)
         if reason is not None:
             if reason not in record.turned_away:
                 self.plan.first_traps.append((host, reason, url))
@@ -264,9 +264,10 @@ class Planner:
             self._listed.again(host, found)
             return "seen"
         record = self._over.host(host)
+        series = list(series_of(found.url, frontier.limits(host)))
         reason = (
             self._listed.refusal(host, found)
-            or self._trapped(host, record, found.url)
+            or self._trapped(host, record, found.url, series)
             or self._over_budget(host, record, found, abroad)
             or over_ports(record, found.url, abroad)
         )
@@ -280,7 +281,7 @@ class Planner:
         if abroad:  # what others say about a host must not teach us anything about it
             template = template_of(found.url, record.shapes)
         else:
-            record.series = counted(record.series, series_of(found.url, frontier.limits(host)))
+            record.series = counted(record.series, series)
             record.shapes, template = learn(found.url, record.shapes)
         entry.group = group_id(host, template)
         self._listed.entered(host, entry, found)

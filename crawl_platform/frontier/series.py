@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import xxhash
 
 from crawl_platform.settings import HostSettings, TrapName
-from crawl_platform.web.traps import Series, series_of, trap_reason
+from crawl_platform.web.traps import Series, trap_reason
 
 KEPT = 64
 """Counters per host, of at most 10 bytes in its record."""
@@ -19,14 +19,14 @@ Counts = dict[int, int]
 """Hash of a series → URLs of it that entered, at least. Replaced, never changed in place."""
 
 
-def trapped(url: str, settings: HostSettings, counts: Counts) -> TrapName | None:
+def trapped(url: str, settings: HostSettings, counts: Counts, series: Iterable[Series]) -> TrapName | None:
     """The filter that turns a new URL of a host away, None if it may enter: by its shape, or by the number of its
-    like."""
+    like (`series`: those that it belongs to)."""
     off = settings.urls.traps_off
     reason = trap_reason(url, settings.frontier, off)
     if reason is not None:
         return reason
-    endless = overlong(counts, (one for one in series_of(url, settings.frontier) if one.name not in off))
+    endless = overlong(counts, (one for one in series if one.name not in off)) if series else None
     return endless.name if endless is not None else None
 
 

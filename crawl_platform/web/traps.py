@@ -89,7 +89,8 @@ def _calendar_run(url: str, limits: Frontier) -> bool:
 
 def _session_segment(url: str, limits: Frontier) -> bool:
     """A path segment that is a session token, followed by more path: every visit gets a new tree."""
-    return _session(url.partition("?")[0]) is not None
+    path = url.partition("?")[0]
+    return ("/s" in path or "/S" in path) and _session(path) is not None
 
 
 class Filter(NamedTuple):
@@ -149,6 +150,10 @@ def series_of(url: str, limits: Frontier) -> Iterator[Series]:
 
 
 def _is_position(path: str, url: str) -> bool:
-    if _dated_path(path) or _dated_query(url):
+    if _dated_path(path):
+        return True
+    if "=" not in url:
+        return False
+    if _dated_query(url):
         return True
     return _year_parameter(url) is not None and _month_parameter(url) is not None

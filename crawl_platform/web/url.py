@@ -315,6 +315,8 @@ def origin_of_canonical(url: str) -> str:
 
 def port_of(url: str) -> int | None:
     """The port that the canonical `url` names; None if it is the scheme's default."""
+    if url.find(":", 7) < 0:  # most name none, and looking for a character is the quickest way to know
+        return None
     port = _explicit_port(url)
     return int(port[1]) if port else None
 
