@@ -1,7 +1,9 @@
 """What a crawl of a given rate needs: Little's law, and what pages were measured to take.
 
-The constants are a fit to crawls of two webs on one core of a shared machine: the demo's (8 KB a page, 8 links, some
-over TLS) and manuals (62 KB, 19 links). `python -m bench.sizing` repeats both and compares.
+The constants are a fit to crawls of three webs on one core of a shared machine: the demo's (8 KB a page, 8 to 15 links,
+some over TLS), manuals (62 KB, 19 links) and indexes (13 KB, 118 links). `python -m bench.sizing` repeats them and
+compares. None of them had more than 43 hosts: what a connection takes is from crawls of 3,000 TLS hosts with a bare
+client (0.7 to 1.2 GB).
 """
 
 import math
@@ -18,7 +20,7 @@ COMMITTER_CORES = 0.0022
 """Of committer and NATS beside the cells: seconds per fetch."""
 MEMORY, MEMORY_PER_CONNECTION = 345e6, 200e3
 """Bytes of a cell, and of each warm connection (TLS)."""
-BYTES_PER_FETCH, BYTES_PER_LINK = 1_000.0, 40.0
+BYTES_PER_FETCH, BYTES_PER_LINK = 700.0, 25.0
 """In the lake, compressed, beside body and text."""
 FILES = 512
 """Open files of a cell beside its connections: stores, tables, logs."""
