@@ -5,12 +5,12 @@ none when all are taken costs each of them one. A counter is never too high, and
 n / (KEPT + 1) after n URLs: a series is never stopped too early, and one that grows without end always is.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import xxhash
 
 from crawl_platform.settings import HostSettings, TrapName
-from crawl_platform.web.traps import Series, trap_reason
+from crawl_platform.web.traps import Series, series_of, trap_reason
 
 KEPT = 64
 """Counters per host, of at most 10 bytes in its record."""
@@ -19,14 +19,17 @@ Counts = dict[int, int]
 """Hash of a series → URLs of it that entered, at least. Replaced, never changed in place."""
 
 
-def trapped(url: str, settings: HostSettings, counts: Counts, series: Iterable[Series]) -> TrapName | None:
+def trapped(
+    url: str, settings: HostSettings, counts: Counts, series: Sequence[Series] | None = None
+) -> TrapName | None:
     """The filter that turns a new URL of a host away, None if it may enter: by its shape, or by the number of its
-    like (`series`: those that it belongs to)."""
+    like (`series`: those that it belongs to, if they are known already)."""
     off = settings.urls.traps_off
     reason = trap_reason(url, settings.frontier, off)
     if reason is not None:
         return reason
-    endless = overlong(counts, (one for one in series if one.name not in off)) if series else None
+    own = series_of(url, settings.frontier) if series is None else series
+    endless = overlong(counts, (one for one in own if one.name not in off)) if own else None
     return endless.name if endless is not None else None
 
 
