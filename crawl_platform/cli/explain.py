@@ -130,7 +130,8 @@ def _next(facts: dict[str, Any]) -> str:
         why = f"; {held['verdict']} at the last decision: {held['reason']}" if held else ""
         return f"nothing: its host is on the horizon and is only fetched once promoted{why}"
     if host["state"] == "excluded":
-        return "nothing: its host is excluded"
+        rule = host.get("rule") or ""
+        return f"nothing: {f'URLs below {rule} are' if '://' in rule else 'its host is'} excluded"
     if facts["robots"]["verdict"] == "denied":
         robots = facts["robots"]
         why = "can't be had, so nothing may be fetched" if robots["unreachable_since"] else "forbids it"

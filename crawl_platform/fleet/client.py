@@ -142,7 +142,7 @@ class FleetClient:
             raise ConfigurationError(f"not a URL that can be crawled: {url!r}")
 
         async def work(exchange: Exchange) -> int:
-            policy = policy_for(await self._policies(exchange), host_of(canonical))
+            policy = policy_for(await self._policies(exchange), host_of(canonical), canonical)
             if policy is None or policy.state != "seed":
                 state = (
                     "on the horizon: promote it first" if policy is None else f"excluded ({policy.reason})"
@@ -353,7 +353,10 @@ def merged(parts: Iterable[ScheduleWindow]) -> ScheduleWindow | None:
     return msgspec.structs.replace(last, allocations=allocations, groups=groups)
 
 
-def policy_for(policies: dict[str, HostPolicy], host: str) -> HostPolicy | None:
-    """The directive in force for `host`; an exclusion that covers it beats everything."""
-    exclusions = (p for p in policies.values() if p.state == "excluded" and matches(p.name, host))
-    return next(exclusions, None) or policies.get(host)
+def policy_for(policies: dict[str, HostPolicy], host: str, url: str = "") -> HostPolicy | None:
+    """The directive in force for `host`, or for its canonical `url`; an exclusion that covers it beats everything."""
+    for policy in policies.values():
+        begins = "://" in policy.name and url.startswith(policy.name)
+        if policy.state == "excluded" and (begins or matches(policy.name, host)):
+            return policy
+    return policies.get(host)

@@ -130,7 +130,7 @@ def _facts(look: Look, url: str) -> dict[str, Any]:
     group_id = state["group_id"] if state is not None else 0
     return {
         "trap": _trap(look, host, url, found),
-        "host": _host_facts(look, host, shard, found),
+        "host": _host_facts(look, host, url, shard, found),
         "robots": _robots_facts(look, url, found),
         "state": state,
         "group": _group(look, host, group_id),
@@ -203,9 +203,9 @@ def _listed(found: Found) -> dict[str, Any] | None:
     }
 
 
-def _host_facts(look: Look, host: str, shard: int, found: Found) -> dict[str, Any]:
+def _host_facts(look: Look, host: str, url: str, shard: int, found: Found) -> dict[str, Any]:
     policies = look.client.hosts() if look.client is not None else {}
-    policy = policy_for(policies, host)
+    policy = policy_for(policies, host, url)
     if policy is not None:
         state = policy.state
     elif found.host is not None and found.host.excluded:
@@ -217,6 +217,7 @@ def _host_facts(look: Look, host: str, shard: int, found: Found) -> dict[str, An
         state = "horizon" if seen else "unknown"
     facts: dict[str, Any] = {"name": host, "shard": shard, "cell": found.cell or None, "state": state}
     if policy is not None:
+        facts["rule"] = policy.name
         facts |= {"trusted": policy.trusted, "reason": policy.reason, "since": as_datetime(policy.since)}
     if found.host is not None:
         record = found.host

@@ -16,9 +16,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from crawl_platform.cli import main
+from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.live import live_stores
+from crawl_platform.fleet.messages import Recrawl
 from crawl_platform.lake.purges import purges
+from crawl_platform.settings import Fleet as FleetSettings
 from crawl_platform.testing.invariants import links_have_fetches
+from crawl_platform.web.host import shard_of
 from tests.fleet.checks import assert_polite
 from tests.fleet.harness import Fleet, eventually
 from tests.fleet.sites import Plan, World, serve
@@ -150,7 +154,11 @@ def test_pages_below_an_address_go_and_their_host_is_crawled_on(fleet: Fleet, wo
     assert len(left) == 19
     assert not any(url.startswith(private) for url in left)
     asked = len(fleet.requests_to("stays.test"))
-    fleet.client.recrawl(f"{private}2.html", request_id="barred")
+    with pytest.raises(ConfigurationError, match="is excluded"):
+        fleet.client.recrawl(f"{private}2.html", request_id="barred")
+    shard = shard_of("stays.test", fleet.settings.fleet.shards)
+    fleet.publish(f"inbox.{shard}", Recrawl(f"{private}2.html", "barred", time.time()))
+    assert f"URLs below {private} are excluded" in command("explain", f"{private}2.html").output
     fleet.client.recrawl(world.url("stays.test"), request_id="allowed")
     eventually(lambda: fleet.rows("SELECT 1 FROM fetches WHERE request_id = 'allowed'") != [], 10.0)
     assert len(fleet.requests_to("stays.test")) == asked + 1
@@ -235,7 +243,7 @@ def test_a_restarted_cell_remembers_a_pause(fleet: Fleet, world: World) -> None:
 def test_a_purge_that_is_killed_goes_on(tmp_path: Path, victim: str) -> None:
     with (
         serve(tmp_path / "web", Plan("gone.test", 300), Plan("stays.test", 30)) as world,
-        Fleet(tmp_path / "home", world.web) as fleet,
+        Fleet(tmp_path / "home", world.web, fleet=FleetSettings(cells=2)) as fleet,
     ):
         fleet.start()
         fleet.seed([world.url("gone.test"), world.url("stays.test")])
