@@ -16,6 +16,7 @@ from crawl_platform.clock import Clock, as_datetime
 from crawl_platform.errors import ExchangeError, LakeError
 from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.messages import Heartbeat
+from crawl_platform.fleet.stages import CPU
 from crawl_platform.fleet.telemetry import OUTCOME, TURNED_AWAY
 from crawl_platform.lake.lake import Lake
 
@@ -134,6 +135,13 @@ class FleetCollector(Collector):
             ),
             beats,
             TURNED_AWAY,
+        )
+        yield _by_name(
+            CounterMetricFamily(
+                "crawl_cpu_seconds", "CPU seconds by stage, since the cell started.", labels=["cell", "stage"]
+            ),
+            beats,
+            CPU,
         )
 
     def _of_lake(self, window_id: str | None) -> Iterator[Metric]:

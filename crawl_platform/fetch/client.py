@@ -5,6 +5,7 @@ caller's `on_write` has the last word in the same loop step as the write.
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -60,6 +61,8 @@ class Response:
     redirect_to: str | None = None
     """Canonical target, where the outcome is `redirect`."""
     oddities: set[Oddity] = field(default_factory=set)
+    inflating: float = 0.0
+    """CPU seconds that undoing its encoding took."""
     proxy_failed: bool = False
     """The proxy, not the site, is to blame."""
     identity: str = ""
@@ -169,6 +172,7 @@ class HttpClient:
             response.outcome, response.detail = Outcome(error.outcome), error.detail
 
     def _inflate(self, response: Response, cap: int, complete: bool) -> None:
+        begun = time.thread_time()
         try:
             inflated = _inflated(response, cap, complete)
         except SiteError as error:
@@ -176,6 +180,8 @@ class HttpClient:
                 raise
             response.detail = str(error)  # a 429 stays one, whatever its body is
             return
+        finally:
+            response.inflating = time.thread_time() - begun
         response.body, response.truncated = inflated.body, inflated.truncated
         response.encoding = inflated.encoding
         response.oddities |= inflated.oddities

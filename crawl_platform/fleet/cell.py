@@ -43,6 +43,7 @@ from crawl_platform.fleet.publisher import Publisher
 from crawl_platform.fleet.purging import Purging
 from crawl_platform.fleet.rows import Origin, snapshot_rows
 from crawl_platform.fleet.spending import Spending
+from crawl_platform.fleet.stages import FRONTIER
 from crawl_platform.fleet.stops import Watch
 from crawl_platform.fleet.telemetry import HELD_BY, Telemetry
 from crawl_platform.fleet.worker import Worker
@@ -105,12 +106,12 @@ class Cell:
             admission=Admission(book, robots, gates, identities, wishes),
         )
         self._inbox = Inbox(kv, self.frontier, name, outbox.incarnation)
+        self._telemetry = Telemetry(name, settings.fetch.slots, clock)
         self._bulk, self._fast = (self._series(series, faults) for series in (BULK, FAST))
         self._purging = Purging(name, self.frontier, self._bulk, self._fast, clock)
         self._directives = Directives(exchange, self.frontier, self._fast, clock, self._purging.hear)
         self._stops = Watch(settings.root, book.stops, clock, self._stops_changed)
         self._publisher = Publisher(outbox, exchange, settings.lake_root, faults, self._purge_inbox)
-        self._telemetry = Telemetry(name, settings.fetch.slots, clock)
         self._dns = DnsCache(settings.fetch, AddressGuard(settings.fetch.allow_networks), clock)
         self._client = HttpClient(settings.fetch, settings.identity.user_agent, clock)
         self._addresses = AddressBook(name, exchange, gates, clock, settings.fleet.silence_limit, self._call)
@@ -165,6 +166,7 @@ class Cell:
             settings=self._settings.commit,
             clock=self._clock,
             faults=faults,
+            stages=self._telemetry.stages,
         )
 
     # life
@@ -275,7 +277,8 @@ class Cell:
             return
         while len(self._workers) < self._settings.fetch.slots:
             room = max(self._settings.fetch.slots // 2, 1) - len(self._unproven)
-            lease = self.frontier.claim(self._clock.now(), self._clock.boottime(), room)
+            with self._telemetry.stages.of(FRONTIER):
+                lease = self.frontier.claim(self._clock.now(), self._clock.boottime(), room)
             if self.frontier.denied:
                 self._bulk.open.denied += self.frontier.denied
                 self.frontier.denied = []

@@ -7,16 +7,18 @@ the synced write and absorbing happen in one loop step, so nothing can come betw
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from crawl_platform.clock import Clock
 from crawl_platform.commit.faults import COMMITTED, STAGED, Faults
 from crawl_platform.commit.manifest import FAST, Manifest
 from crawl_platform.commit.outbox import Outbox
-from crawl_platform.commit.staging import Row, RowBuffer, stage
+from crawl_platform.commit.staging import Block, Row, RowBuffer, stage
 from crawl_platform.fleet.inbox import Arrival, Inbox
 from crawl_platform.fleet.messages import DiscoveredUrl, RobotsHop, RobotsReply, discoveries, encode
 from crawl_platform.fleet.rows import host_row
+from crawl_platform.fleet.stages import COMMIT, FRONTIER, Stages
 from crawl_platform.frontier.absorb import absorb
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult
@@ -30,6 +32,8 @@ from crawl_platform.web.url import host_of
 log = logging.getLogger(__name__)
 FOUND_AT_ONCE = 500
 """URLs of long lists planned in one step of the loop: some 40 ms."""
+BLOCK_ROW = 200
+"""Bytes that a row of a block that is taken back is supposed to weigh."""
 LETTER_BYTES = 4_000_000
 """Letters that leave with one epoch, encoded. Each reply about a robots.txt carries the whole file, and thousands of
 hosts may have asked for the same one."""
@@ -71,6 +75,7 @@ class Series:
         settings: Commit,
         clock: Clock,
         faults: Faults,
+        stages: Stages | None = None,
     ) -> None:
         self.name = name
         self.open = Epoch()
@@ -84,6 +89,7 @@ class Series:
         self._settings = settings
         self._clock = clock
         self._faults = faults
+        self._stages = stages or Stages()
         self._lock = asyncio.Lock()
         self._emptied = asyncio.Event()
 
@@ -124,22 +130,27 @@ class Series:
             if not epoch:
                 return None
             number = self._outbox.next_number(self.name)
-            rows = self._rows(epoch, number)
+            rows, blocks = self._rows(epoch, number)
             try:
-                files = await asyncio.to_thread(
-                    stage, self._lake_root, rows, self._outbox.incarnation, self.name, number
-                )
+                files = await asyncio.to_thread(self._stage, number, rows, blocks)
             except OSError as error:
                 self.blocked = f"can't stage rows: {error}"
                 log.error("%s: %s; no more pages are claimed until it works", self.name, self.blocked)
-                self._take_back(epoch, rows)
+                self._take_back(epoch, rows, blocks)
                 return None
             self.blocked = ""
             self._faults.reached(STAGED)
             while len(epoch.found) > FOUND_AT_ONCE:
                 self._let_in(epoch)
                 await asyncio.sleep(0)
-            return self._commit(epoch, number, files)
+            with self._stages.of(FRONTIER):
+                return self._commit(epoch, number, files)
+
+    def _stage(
+        self, number: int, rows: dict[str, list[Row]], blocks: dict[str, list[Block]]
+    ) -> tuple[StagedFile, ...]:
+        with self._stages.elsewhere(COMMIT):
+            return stage(self._lake_root, rows, self._outbox.incarnation, self.name, number, blocks)
 
     def _let_in(self, epoch: Epoch) -> None:
         """Commit some of what long lists name: no rows have to come with it, and the result that ends the list
@@ -158,24 +169,28 @@ class Series:
         for found in listed:
             planner.discover(found, abroad=host_of(found.url) != host_of(found.sitemap))
 
-    def _rows(self, epoch: Epoch, number: int) -> dict[str, list[Row]]:
+    def _rows(self, epoch: Epoch, number: int) -> tuple[dict[str, list[Row]], dict[str, list[Block]]]:
         for message_rows in self._inbox.rows(epoch.arrivals):
             epoch.rows.add(*message_rows)
-        rows = epoch.rows.take()
+        rows, blocks = epoch.rows.take(), epoch.rows.take_blocks()
         for row in rows.get("fetches", ()):
             row["manifest"], row["series"] = number, self.name
-        return rows
+        return rows, blocks
 
-    def _take_back(self, epoch: Epoch, rows: dict[str, list[Row]]) -> None:
+    def _take_back(self, epoch: Epoch, rows: dict[str, list[Row]], blocks: dict[str, list[Block]]) -> None:
         newer, self.open = self.open, epoch
         for table, table_rows in rows.items():
             if table == "hosts" and epoch.arrivals:
                 table_rows = [row for row in table_rows if row["event"] not in Inbox.EVENTS]
             for row in table_rows:
                 epoch.rows.add(table, row)
-        for table, table_rows in newer.rows.take().items():
+        newer_rows, newer_blocks = newer.rows.take(), newer.rows.take_blocks()
+        for table, table_rows in newer_rows.items():
             for row in table_rows:
                 epoch.rows.add(table, row)
+        for table, some in chain(blocks.items(), newer_blocks.items()):
+            for block in some:
+                epoch.rows.add_block(table, block, BLOCK_ROW * len(block))
         epoch.pages += newer.pages
         epoch.robots += newer.robots
         epoch.arrivals += newer.arrivals
@@ -201,7 +216,8 @@ class Series:
         manifest = self._manifest(plan, epoch, number, files, now) if files else None
         if manifest is not None:
             self._outbox.add(plan.batch, manifest, self._outbox.fetches)
-        self._frontier.kv.write(plan.batch, sync=True)
+        with self._stages.of(COMMIT):
+            self._frontier.kv.write(plan.batch, sync=True)
         if manifest is not None:
             self._outbox.committed(manifest, self._outbox.fetches)
         absorb(self._frontier, plan, now, boot)

@@ -1,13 +1,13 @@
 """What an answer to a page's request means: digest → result for the frontier and rows for the lake."""
 
 from crawl_platform.admission.preferences import dropped_by_page
-from crawl_platform.commit.staging import Row
 from crawl_platform.digest import Digest, digest
 from crawl_platform.fetch.client import Response
 from crawl_platform.fetch.outcome import DISPOSITIONS, Outcome
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.parts import Parts, redirect_target
-from crawl_platform.fleet.rows import body_hash, fetch_row, link_row, page_facts, page_row
+from crawl_platform.fleet.rows import body_hash, fetch_row, link_block, link_row, page_facts, page_row
+from crawl_platform.fleet.stages import DIGEST
 from crawl_platform.fleet.uses import Uses, note_tdmrep, uses_of, who_asked
 from crawl_platform.frontier.lease import Found, Lease, PageResult, value_at
 from crawl_platform.frontier.posterior import posterior_after, predicted_change
@@ -101,9 +101,9 @@ class PageAnswers:
     def _content(self, lease: Lease, response: Response, hashed: int) -> None:
         record = lease.record
         agent = who_asked(self._p.settings, response)
-        facts = digest(
-            response.body, lease.url, response.header("content-type") or None, response.headers, agent
-        )
+        kind = response.header("content-type") or None
+        with self._p.telemetry.stages.of(DIGEST):
+            facts = digest(response.body, lease.url, kind, response.headers, agent)
         fetch_id = self._p.fetch_id()
         changed = facts.fingerprint != record.fingerprint if record.fingerprint else None
         links = self._link_set(lease.host, facts)
@@ -117,13 +117,11 @@ class PageAnswers:
         self._keep(lease, result, response)
         uses = uses_of(self._p, lease, response, facts)
         # All rows are made before the first is delivered: an error in one must not leave half of a page.
-        link_rows: list[Row] = []
+        block = None
         if not same_links:
             result.found = self._followed(lease, facts, links)
-            link_rows = [
-                link_row(fetch_id, lease.url, target, result.at, position, rel, barred, uses.anchor(anchor))
-                for (target, position, rel), (barred, anchor) in links.items()
-            ]
+            told = [(*key, barred, uses.anchor(anchor)) for key, (barred, anchor) in links.items()]
+            block = link_block(fetch_id, lease.url, result.at, told) if told else None
         self._stop_if_refused(result, uses)
         note_tdmrep(self._p, lease, response)
         page = uses.apply(page_row(fetch_id, lease, response, facts)) if changed is not False else None
@@ -131,8 +129,9 @@ class PageAnswers:
             lease, result, fetch_id, response,
             changed=changed, fingerprint=facts.fingerprint, body_hash=f"{hashed:016x}", link_set=result.link_set,
         )  # fmt: skip
-        for row in link_rows:
-            series.open.rows.add("links", row, 200 + len(row["dst_url"]) + len(lease.url))
+        if block is not None:
+            weight = len(block) * (200 + len(lease.url)) + sum(map(len, block.columns["dst_url"]))
+            series.open.rows.add_block("links", block, weight)
         if page is not None:
             series.open.rows.add("pages", page, 500 + len(response.body))
 

@@ -1,6 +1,6 @@
 """Lake rows of what a cell does. One function per table; columns as in `lake.tables`."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import xxhash
@@ -8,7 +8,7 @@ import zstandard
 
 from crawl_platform.admission.payment import asked_of
 from crawl_platform.clock import as_datetime
-from crawl_platform.commit.staging import Row
+from crawl_platform.commit.staging import Block, Row
 from crawl_platform.digest import Digest
 from crawl_platform.fetch.client import Response
 from crawl_platform.frontier.frontier import Frontier
@@ -121,6 +121,31 @@ def link_row(
         "seen_at": seen,
         "date": seen.date(),
     }
+
+
+def link_block(
+    fetch_id: str, src_url: str, at: float, links: Collection[tuple[str, str, str, bool, str]]
+) -> Block:
+    """The rows of several links of a page: (target, position, rel, nofollow, anchor) of each."""
+    targets, positions, rels, barred, anchors = map(list, zip(*links, strict=True))
+    seen = as_datetime(at)
+    return Block(
+        {
+            "fetch_id": fetch_id,
+            "src_url": src_url,
+            "src_host": host_of(src_url),
+            "seen_at": seen,
+            "date": seen.date(),
+        },
+        {
+            "dst_url": targets,
+            "dst_host": list(map(host_of, targets)),
+            "position": positions,
+            "rel": [rel or None for rel in rels],
+            "nofollow": barred,
+            "anchor": [anchor or None for anchor in anchors],
+        },
+    )
 
 
 def page_row(fetch_id: str, lease: Lease, response: Response, digest: Digest) -> Row:

@@ -11,6 +11,7 @@ from crawl_platform.commit.outbox import Outbox
 from crawl_platform.commit.staging import Row
 from crawl_platform.fetch.client import Response
 from crawl_platform.fetch.outcome import DISPOSITIONS
+from crawl_platform.fleet.stages import CPU, INFLATE, Stages
 from crawl_platform.frontier.frontier import Frontier
 
 SAMPLES = 2_000
@@ -32,6 +33,7 @@ class Telemetry:
         self._slots = slots
         self._clock = clock
         self._process = psutil.Process(os.getpid())
+        self.stages = Stages()
         self.in_flight = 0
         self.counts: Counter[str] = Counter()
         self._durations: deque[float] = deque(maxlen=SAMPLES)
@@ -47,6 +49,7 @@ class Telemetry:
         self.counts["pages" if good else "errors"] += 1
         self.counts["wire_bytes"] += len(response.wire)
         self.counts[OUTCOME + response.outcome] += 1
+        self.stages.add(INFLATE, response.inflating)
         if response.sent:
             self._durations.append(response.duration * 1000)
 
@@ -117,6 +120,7 @@ class Telemetry:
             "impolite": self.counts["impolite"],
             **self._slowed,
             **{name: count for name, count in self.counts.items() if name.startswith(OUTCOME)},
+            **{CPU + stage: spent for stage, spent in self.stages.shares(_cpu_seconds()).items()},
             **{TURNED_AWAY + reason: count for reason, count in frontier.turned_away.items()},
         }
 

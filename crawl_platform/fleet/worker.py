@@ -19,6 +19,7 @@ from crawl_platform.fleet.parts import Parts
 from crawl_platform.fleet.robots_answers import RobotsAnswers
 from crawl_platform.fleet.sitemap_answers import SitemapAnswers
 from crawl_platform.fleet.spending import Offer
+from crawl_platform.fleet.stages import FRONTIER, ROWS
 from crawl_platform.frontier.lease import Lease, RobotsLease
 from crawl_platform.frontier.records import PAGE
 
@@ -64,18 +65,21 @@ class Worker:
         response = await self._answer(lease)
         if response is None:
             return
+        stages = p.telemetry.stages
         try:
-            if isinstance(lease, RobotsLease):
-                self._robots.take(lease, response)
-            else:
-                self._pages.take(lease, response)
+            with stages.of(ROWS):
+                if isinstance(lease, RobotsLease):
+                    self._robots.take(lease, response)
+                else:
+                    self._pages.take(lease, response)
         except Exception as error:
             if isinstance(lease, RobotsLease):
                 raise
             log.exception("digesting %s failed", lease.url)
             response.outcome, response.detail = Outcome.INTERNAL_ERROR, repr(error)[:300]
             self._pages.failed(lease, response)
-        p.frontier.landed(lease.host, p.clock.now(), p.clock.boottime())
+        with stages.of(FRONTIER):
+            p.frontier.landed(lease.host, p.clock.now(), p.clock.boottime())
 
     async def _list(self, lease: Lease) -> None:
         """A sitemap or feed: asked for if there is room for it, and read while its host has other turns."""

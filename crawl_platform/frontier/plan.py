@@ -119,7 +119,8 @@ class Planner:
         for found in result.found:
             # A redirect to what the host's rules take for the same URL: followed as it stands, or it never arrives.
             as_it_is = result.disposition == "redirect" and self._form(lease.host, found.url) == lease.url
-            self.discover(found, abroad=host_of(found.url) != lease.host, as_it_is=as_it_is)
+            host = host_of(found.url)
+            self._discover(host, found, host != lease.host, as_it_is)
 
     def _learn_order(self, result: PageResult) -> None:
         """What an ended fetch tells about the order of parameters at its host."""
@@ -231,11 +232,14 @@ class Planner:
 
         Returns what became of it: new, seen, foreign, horizon, excluded, or a trap's name.
         """
+        return self._discover(host_of(found.url), found, abroad, as_it_is)
+
+    def _discover(self, host: str, found: Found, abroad: bool, as_it_is: bool) -> str:
         if not as_it_is:
-            form = self._form(host_of(found.url), found.url)
+            form = self._form(host, found.url)
             if form != found.url:
                 found = replace(found, url=form)
-        verdict = self._admit_url(found, abroad and host_of(found.url) not in found.vouched)
+        verdict = self._admit_url(host, found, abroad and host not in found.vouched)
         if verdict not in ("new", "foreign"):
             self.plan.turned_away[verdict] = self.plan.turned_away.get(verdict, 0) + 1
         return verdict
@@ -248,9 +252,8 @@ class Planner:
             record.turned_away = {**record.turned_away, reason: record.turned_away.get(reason, 0) + 1}
         return reason
 
-    def _admit_url(self, found: Found, abroad: bool) -> str:
+    def _admit_url(self, host: str, found: Found, abroad: bool) -> str:
         frontier = self._frontier
-        host = host_of(found.url)
         state = self._over.state(host)
         if state in (HORIZON, EXCLUDED):
             return state

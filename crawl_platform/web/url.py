@@ -19,6 +19,11 @@ from ada_url import join_url, parse_url
 # A host that WHATWG leaves as it is: lower case, no punycode to validate, last label all letters (so that it
 # can't be an IPv4 number).
 _PLAIN_HOST = r"(?:(?!xn--)[a-z0-9_-]++\.)++(?!xn--)[a-z]{2,}+"
+# A port that WHATWG writes as it stands: no leading zero, in range, and not one that may be the scheme's own.
+_PLAIN_PORT = (
+    r"(?::(?!(?:80|443)(?![0-9]))(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6(?:[0-4][0-9]{3}|5(?:[0-4][0-9]{2}|5(?:[0-2][0-9]|3[0-5]))))"
+    r"(?![0-9]))?+"
+)
 # Path and query characters that WHATWG never encodes; a segment that starts with a dot may be a dot segment.
 _PLAIN_PATH = r"(?:/(?!\.|%2[Ee])[A-Za-z0-9\-._~!$&'()*+,;=:@%|\[\]]*+)*+"
 _PLAIN_QUERY = r"(?:\?[A-Za-z0-9\-._~!$&()*+,;=:@/?%|\[\]]*+)?+"
@@ -27,10 +32,10 @@ _SETTLED_PATH = r"(?:/(?![.(])[A-Za-z0-9\-._~!$&'()*+,=:@|\[\]]*+)++"
 _SETTLED_QUERY = r"(?:\?[A-Za-z0-9\-._~!$&()*+,=:@/?|\[\]]*+)?+"
 _HTTP = ("http://", "https://")
 
-_serialised = re.compile(rf"https?://{_PLAIN_HOST}(?=/){_PLAIN_PATH}{_PLAIN_QUERY}").fullmatch
-_settled = re.compile(rf"https?://{_PLAIN_HOST}{_SETTLED_PATH}({_SETTLED_QUERY})").fullmatch
+_serialised = re.compile(rf"https?://{_PLAIN_HOST}{_PLAIN_PORT}(?=/){_PLAIN_PATH}{_PLAIN_QUERY}").fullmatch
+_settled = re.compile(rf"https?://{_PLAIN_HOST}{_PLAIN_PORT}{_SETTLED_PATH}({_SETTLED_QUERY})").fullmatch
 _explicit_port = re.compile(r"https?://[^/?#]*:([0-9]{1,5})/").match
-_plain_host = re.compile(rf"https?://({_PLAIN_HOST})(?:[/?#]|\Z)").match
+_plain_host = re.compile(rf"https?://({_PLAIN_HOST}){_PLAIN_PORT}(?:[/?#]|\Z)").match
 _plain_path = re.compile(rf"(?=/)(?!//){_PLAIN_PATH}{_PLAIN_QUERY}").fullmatch
 _plain_leaf = re.compile(
     rf"(?![.]|%2[Ee])[A-Za-z0-9\-._~!$&'()*+,;=@%|\[\]]+{_PLAIN_PATH}{_PLAIN_QUERY}"

@@ -17,7 +17,7 @@ from tests.api.serving import AUTHORISED, MadeUpFleet, serving
 from tests.lake.samples import commit, rows
 
 ROOT = Path(__file__).parents[2]
-LABELS = {"cell", "outcome", "reason", "quantile", "part", "operation", "status", "le"}
+LABELS = {"cell", "outcome", "reason", "quantile", "part", "operation", "status", "stage", "le"}
 """None of them grows with the web."""
 
 
@@ -33,6 +33,7 @@ def busy(lake: Lake, fleet: MadeUpFleet) -> tuple[MadeUpFleet, ManualClock]:
         "outcome.ok": 8,
         "outcome.not_found": 2,
         "turned_away.seen": 5,
+        "cpu.digest": 3,
     }
     fleet.beats = [
         Heartbeat(f"cell-{n}", "i", 1, now - n, 0.0, {name: float(v) for name, v in counted.items()})
@@ -69,6 +70,7 @@ def test_heartbeats_reports_lake_and_window_are_told(
     assert value(found, "crawl_pages_total", cell="cell-1") == 8
     assert value(found, "crawl_fetch_outcomes_total", cell="cell-0", outcome="not_found") == 2
     assert value(found, "crawl_links_turned_away_total", cell="cell-1", reason="seen") == 5
+    assert value(found, "crawl_cpu_seconds_total", cell="cell-0", stage="digest") == 3
     assert value(found, "crawl_cell_heartbeat_age_seconds", cell="cell-1") == pytest.approx(1.0)
     assert value(found, "crawl_spool_bytes", cell="cell-0") == 900
     assert value(found, "crawl_cpu_usage_ratio", cell="cell-0") == pytest.approx(0.5)

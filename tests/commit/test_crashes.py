@@ -25,7 +25,7 @@ from crawl_platform.commit.faults import (
     parse_fault,
 )
 from crawl_platform.commit.manifest import Manifest
-from crawl_platform.commit.staging import RowBuffer
+from crawl_platform.commit.staging import Block, RowBuffer
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
 from crawl_platform.testing.builders import fetched, sample_row, staged_manifest
@@ -213,8 +213,13 @@ def test_the_cells_rows_are_taken_once() -> None:
     buffer.add("links", {"fetch_id": "f1"}, weight=50)
     assert (buffer.bytes, buffer.count, bool(buffer)) == (150, 2, True)
 
-    assert set(buffer.take()) == {"fetches", "links"}
-    assert (buffer.take(), buffer.bytes, bool(buffer)) == ({}, 0, False)
+    buffer.add_block("links", Block({"fetch_id": "f2"}, {"anchor": ["one", "two"]}), weight=90)
+    assert (buffer.bytes, buffer.count) == (240, 4)
+
+    rows, blocks = buffer.take(), buffer.take_blocks()
+
+    assert (set(rows), set(blocks)) == ({"fetches", "links"}, {"links"})
+    assert (buffer.take(), buffer.take_blocks(), buffer.bytes, bool(buffer)) == ({}, {}, 0, False)
 
 
 def test_fetches_are_committed_before_what_cites_them() -> None:

@@ -63,7 +63,9 @@ class Desk:
         self.answers.take(lease, response)
 
     def targets(self) -> list[str]:
-        return [str(row["dst_url"]) for row in self.bulk.open.rows.take().get("links", ())]
+        rows, blocks = self.bulk.open.rows.take(), self.bulk.open.rows.take_blocks()
+        targets = [row["dst_url"] for row in rows.get("links", ())]
+        return targets + [url for block in blocks.get("links", ()) for url in block.columns["dst_url"]]
 
 
 def page(*links: str) -> str:

@@ -174,9 +174,11 @@ def test_a_host_that_cares_for_the_order_loses_no_url() -> None:
 def test_ablation_without_a_look_at_redirects_the_page_would_never_arrive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    discover = Planner.discover
+    discover = Planner._discover
     monkeypatch.setattr(OrderEvidence, "redirected", lambda self, one, other: self)
-    monkeypatch.setattr(Planner, "discover", lambda self, found, **_: discover(self, found))
+    monkeypatch.setattr(
+        Planner, "_discover", lambda self, host, found, abroad, _: discover(self, host, found, abroad, False)
+    )
     site = Site(FrontierRig(A))
     site.prove()
 
