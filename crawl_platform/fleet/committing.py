@@ -18,7 +18,7 @@ from crawl_platform.commit.faults import Faults
 from crawl_platform.commit.manifest import Manifest, decode_manifest
 from crawl_platform.errors import ExchangeError, LakeError
 from crawl_platform.fleet.exchange import Exchange, Respond
-from crawl_platform.fleet.lease import Lease
+from crawl_platform.fleet.lease import Lease, Predecessor
 from crawl_platform.fleet.messages import Redeliver, encode
 from crawl_platform.fleet.upkeep import SUBJECT, Answer, Child, Order, Task, files_of
 from crawl_platform.lake.catalog import CATALOG_NAME, write_catalog
@@ -35,6 +35,8 @@ CATALOG_SECONDS = 10.0
 LAST_ROUNDS = 5.0
 """Seconds in which the last manifests are committed at a stop."""
 UPKEEP_POLL = 0.1
+HOLDER = "committer.holder"
+"""File in `run/` that says who committed last from this home."""
 
 
 class CommitterProcess:
@@ -52,6 +54,7 @@ class CommitterProcess:
         self._lake = lake
         self._exchange = exchange
         self._clock = clock
+        self._holder = holder
         self._lease = Lease(exchange, "committer", holder, clock)
         self._loop = asyncio.get_running_loop()
         self._committer = Committer(
@@ -70,8 +73,13 @@ class CommitterProcess:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Commit rounds until `stop`. Raises `OwnershipLostError` when another committer has taken over."""
-        if not await self._acquire(stop):
-            return
+        with Predecessor(self._settings.root / "run" / HOLDER) as predecessor:
+            if not await self._acquire(stop, predecessor.ended):
+                return
+            predecessor.succeeded_by(self._holder)
+            await self._run(stop)
+
+    async def _run(self, stop: asyncio.Event) -> None:
         log.info("this process commits to %s", self._lake.root)
         queue = await self._exchange.manifest_queue()
         # What a killed predecessor had taken and not acked comes back late by itself; a repeat is harmless.
@@ -89,9 +97,9 @@ class CommitterProcess:
         await self._commit_rest(queue)
         await self._lease.release()
 
-    async def _acquire(self, stop: asyncio.Event) -> bool:
-        """Wait for the lease, which one that died keeps for seconds; False if we are told to stop before."""
-        tasks = asyncio.ensure_future(self._lease.acquire()), asyncio.ensure_future(stop.wait())
+    async def _acquire(self, stop: asyncio.Event, ended: str) -> bool:
+        """Wait for the lease, which one that died elsewhere keeps for seconds; False if we are told to stop before."""
+        tasks = asyncio.ensure_future(self._lease.acquire(ended)), asyncio.ensure_future(stop.wait())
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             if not task.done():
