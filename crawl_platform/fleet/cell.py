@@ -454,7 +454,7 @@ class Cell:
                 await self._snapshot()
                 next_snapshot = self._clock.boottime() + settings.snapshot_seconds
                 self._inbox.forget_requests(self._clock.now())
-                self.frontier.moved.forget_guests(self._clock.now())
+                self.frontier.moved.forget_guests(self._clock.now(), self._clock.boottime())
 
     async def _keep_seen(self) -> None:
         """Write down what the seen set has in memory, so that the next start need not read every URL."""

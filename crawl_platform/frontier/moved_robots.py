@@ -40,14 +40,14 @@ class MovedRobots:
         for shard in sorted(self._shards):
             for key, value in self._kv.scan(*shard_range(b"g", shard)):
                 gates.hold_host(key[3:].decode(), boot + decode(value, HostRecord).held(now, boot))
-        self.forget_guests(now)
+        self.forget_guests(now, boot)
 
-    def forget_guests(self, now: float) -> None:
+    def forget_guests(self, now: float, boot: float) -> None:
         """Drop the back-offs of guests that have run out: their records have served."""
         over = Batch()
         for shard in sorted(self._shards):
             for key, value in self._kv.scan(*shard_range(b"g", shard)):
-                if decode(value, HostRecord).not_before <= now:
+                if not decode(value, HostRecord).held(now, boot):
                     over.delete(key)
         self._kv.write(over)
 

@@ -109,7 +109,22 @@ def test_a_guests_back_off_is_dropped_once_it_has_run_out() -> None:
     rig.kv.write(batch)
     rig.clock.advance(50)
 
-    rig.frontier.moved.forget_guests(rig.clock.now())
+    rig.frontier.moved.forget_guests(*rig.times())
 
     assert rig.kv.get(over) is None
     assert rig.kv.get(lasts) is not None
+
+
+def test_a_guests_back_off_outlives_restarts_and_a_step_of_the_wall_clock() -> None:
+    rig = FrontierRig(A)
+    now, boot = rig.times()
+    batch, key = Batch(), guest_key(0, GUEST)
+    batch.put(key, encode(HostRecord(not_before=now + 100, not_before_boot=boot + 100, left_alone=100.0)))
+    rig.kv.write(batch)
+
+    rig.clock.step(1e6)
+    for _ in range(2):
+        rig.restart()
+
+    assert rig.kv.get(key) is not None
+    assert rig.gates.host_ready_at(GUEST) >= boot + 100
