@@ -188,7 +188,8 @@ class Fleet:
         """kill -9 of one child; returns the pid it had."""
         self._note_pids()
         pid = self.living_pid(name)
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it died by itself, and status.json doesn't know yet
+            os.kill(pid, signal.SIGKILL)
         return pid
 
     def living_pid(self, name: str) -> int:
@@ -210,8 +211,10 @@ class Fleet:
         self._note_pids()
         self.process.send_signal(signal.SIGSTOP)
         at = self.clock.boottime()
-        for child in [*self.left_over(), self.process]:
-            child.send_signal(signal.SIGKILL)
+        for child in self.left_over():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+        self.process.kill()
         self.process.wait()
         eventually(lambda: self.left_over() == [], 10.0, "all are dead", 0.01)
         return at
