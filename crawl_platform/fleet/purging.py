@@ -19,7 +19,7 @@ from crawl_platform.fleet.messages import PurgeOrder
 from crawl_platform.fleet.rows import host_row
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import Batch
-from crawl_platform.frontier.purge import Dropped, at_rest, drop
+from crawl_platform.frontier.purge import Dropped, at_rest, drop, key_ranges
 from crawl_platform.frontier.rocks import RocksKV
 from crawl_platform.web.url import host_of
 
@@ -60,11 +60,12 @@ class Purging:
     async def _purge(self, order: PurgeOrder) -> Dropped:
         kv, dropped = self._frontier.kv, Dropped()
         await self._rest(order.pattern)
+        ranges = key_ranges(self._frontier, order.pattern)
         for batch in drop(self._frontier, order.pattern, dropped):
             kv.write(batch, sync=True)
             await asyncio.sleep(0)
         if isinstance(kv, RocksKV):
-            await asyncio.to_thread(kv.settle)
+            await asyncio.to_thread(kv.compact, ranges)
         self._tell(order, dropped)
         await self._committed()
         done = Batch()

@@ -58,6 +58,18 @@ def at_rest(frontier: Frontier, pattern: str) -> bool:
     return not any(state.in_flight or state.leased for state in hosts_named(frontier, pattern))
 
 
+def key_ranges(frontier: Frontier, pattern: str) -> list[tuple[bytes, bytes]]:
+    """Where in the store the keys are that `drop` deletes: to be asked for before it, and compacted after it."""
+    found: dict[tuple[bytes, bytes], None] = {}
+    for state in hosts_named(frontier, pattern):
+        for kind in (b"u", b"q", b"s", b"l"):
+            prefix = shard_key(kind, state.shard) + state.host.encode() + b"\0"
+            found[prefix, prefix_end(prefix)] = None
+        for kind in (b"h", b"g", b"r"):
+            found[shard_range(kind, state.shard)] = None
+    return list(found)
+
+
 def drop(frontier: Frontier, pattern: str, dropped: Dropped) -> Iterator[Batch]:
     """Forget what the pattern names. Each batch has to be written before the next is asked for; killed between
     two of them, it goes on when it is run again."""

@@ -1,6 +1,6 @@
 """RocksDB behind the ordered-KV interface. One process holds the folder's lock."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rocksdict import (
@@ -89,6 +89,13 @@ class RocksKV:
         """Write everything out and compact it: as small as it gets. Takes its time."""
         self._db.flush()
         self._db.compact_range(None, None)
+
+    def compact(self, ranges: Iterable[tuple[bytes, bytes]]) -> None:
+        """Rewrite what holds keys of these ranges (start and end): what was deleted there is then on no disk. Other
+        threads go on meanwhile."""
+        self._db.flush()
+        for start, stop in ranges:
+            self._db.compact_range(start, stop)
 
     def close(self) -> None:
         self._db.close()

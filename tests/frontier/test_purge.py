@@ -1,12 +1,17 @@
 """What a frontier forgets on legal request, and what it leaves alone; URLs that are excluded by their beginning."""
 
+import random
+import string
+from pathlib import Path
+
 import pytest
 
 from crawl_platform.admission.hosts import EXCLUDED
 from crawl_platform.admission.stops import Word
 from crawl_platform.frontier import purge
 from crawl_platform.frontier.kv import MemoryKV
-from crawl_platform.frontier.purge import Dropped, at_rest, drop
+from crawl_platform.frontier.purge import Dropped, at_rest, drop, key_ranges
+from crawl_platform.frontier.rocks import RocksKV
 from crawl_platform.testing.builders import FrontierRig
 from tests.frontier.scenes import A, B, known, url
 
@@ -93,6 +98,36 @@ def test_it_waits_for_what_is_claimed_and_not_committed() -> None:
     rig.apply(lambda planner: planner.page(rig.result(lease)))
 
     assert at_rest(rig.frontier, pattern)
+
+
+@pytest.mark.parametrize("compacted", [True, False])
+def test_its_bytes_are_on_no_disk_once_the_store_is_compacted(tmp_path: Path, compacted: bool) -> None:
+    """Without, as the ablation shows, what is deleted can still be read from the store's files."""
+    secret = "".join(random.choices(string.ascii_lowercase, k=40))  # nothing that could be compressed away
+    kv = RocksKV(tmp_path / "state")
+    rig = FrontierRig(A, B, kv=kv)
+    rig.discover(url(secret), *(url(str(n), B) for n in range(100)))
+    kv.settle()
+    assert holding(tmp_path, secret) != []
+    ranges = key_ranges(rig.frontier, A)
+
+    dropped(rig, A)
+    if compacted:
+        kv.compact(ranges)
+
+    left = [name for name in holding(tmp_path, secret) if not name.startswith("MANIFEST")]
+    assert (left == []) == compacted
+    assert rig.frontier.hosts[B].record.known == 100
+    kv.close()
+    RocksKV(tmp_path / "state").close()
+    assert (holding(tmp_path, secret) == []) == compacted, (
+        "RocksDB's list of files quotes keys until the next start"
+    )
+
+
+def holding(folder: Path, word: str) -> list[str]:
+    """Files in which the word stands, byte by byte."""
+    return [p.name for p in folder.rglob("*") if p.is_file() and word.encode() in p.read_bytes()]
 
 
 @pytest.mark.parametrize("bar", ["excluded", "purged"])
