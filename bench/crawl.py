@@ -81,11 +81,13 @@ def _wait(server: Server, enough: int, workload: Workload) -> Seen:
 
 def _window(running: Running, server: Server, seconds: float) -> dict[str, Any]:
     others = running.others
+    stages = running.stages()
     before, cpu = server.seen(), cpu_of(running.measured)
     of_others = {name: cpu_of(process) for name, process in others.items()}
     time.sleep(seconds)
     after, spent = server.seen(), cpu_of(running.measured) - cpu
     pages = after.pages - before.pages
+    by_stage = {name: value - stages[name] for name, value in running.stages().items()}
     return {
         "seconds": round(after.at - before.at, 2),
         "pages": pages,
@@ -96,6 +98,9 @@ def _window(running: Running, server: Server, seconds: float) -> dict[str, Any]:
         "cpu_per_1000_pages_of": {
             name: round(1_000 * (cpu_of(process) - of_others[name]) / max(pages, 1), 3)
             for name, process in others.items()
+        },
+        "cpu_share_by_stage": {
+            name: round(value / sum(by_stage.values()), 3) for name, value in by_stage.items()
         },
         "new_connections": after.connections - before.connections,
         "peak_rss": peak_rss(running.measured),

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import psutil
 from bench.throughput.pages import host_name
 from bench.throughput.server import Listening, Seen
 from crawl_platform import settings as settings_module
-from crawl_platform.errors import ExchangeError, PlatformError
+from crawl_platform.errors import PlatformError
 from crawl_platform.fleet.client import FleetClient
+from crawl_platform.fleet.stages import CPU
 from crawl_platform.fleet.supervisor import read_status
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Commit, Fetch, Fleet, Identity, Politeness, Settings
@@ -43,8 +45,10 @@ class Running:
 
     measured: psutil.Process
     others: dict[str, psutil.Process]
-    finish: Callable[[], dict[str, Any]]
+    finish: Callable[[], dict[str, Any]] = dict
     """Stop cleanly and say what is left to be read."""
+    stages: Callable[[], dict[str, float]] = dict
+    """CPU seconds by stage since the start, as the process itself says."""
 
 
 class Server:
@@ -134,7 +138,7 @@ def _alone(command: list[Any], workload: Workload, output: Path) -> Iterator[Run
     process = _child(command, output)
     try:
         pin(process.pid, workload, MEASURED)
-        yield Running(psutil.Process(process.pid), {}, dict)
+        yield Running(psutil.Process(process.pid), {})
         if (status := process.poll()) is not None:
             raise PlatformError(f"{command[0]} ended with status {status}:\n{output.read_text()[-2_000:]}")
     finally:
@@ -174,12 +178,12 @@ def product(workload: Workload, server: Server, folder: Path, slots: int = 128) 
         client.seed([f"https://{host_name(n)}:{port}/" for n in range(workload.hosts)])
 
         def finish() -> dict[str, Any]:
-            stages = _stages(client)
             _end(supervisor)
-            return stages | _readable(Lake(home / "lake"))
+            return _readable(Lake(home / "lake"))
 
         cell = children.pop("cell-0")
-        yield Running(cell, children | {"supervisor": psutil.Process(supervisor.pid)}, finish)
+        others = children | {"supervisor": psutil.Process(supervisor.pid)}
+        yield Running(cell, others, finish, partial(_stages, client))
     finally:
         _end(supervisor)
 
@@ -194,19 +198,10 @@ def _children(home: Path, supervisor: subprocess.Popen[bytes]) -> dict[str, psut
     raise PlatformError(f"the fleet did not start: see {home / 'logs'}")
 
 
-def _stages(client: FleetClient) -> dict[str, Any]:
-    """CPU seconds per stage since the start, as the cell says."""
-    try:
-        (beat,) = client.heartbeats()
-    except (ExchangeError, ValueError):
-        return {"stages": None}
-    return {
-        "stages": {
-            name.removeprefix("cpu."): round(value, 3)
-            for name, value in beat.report.items()
-            if name.startswith("cpu.")
-        }
-    }
+def _stages(client: FleetClient) -> dict[str, float]:
+    """As the cell's last heartbeat says, which is up to two seconds old."""
+    (beat,) = client.heartbeats()
+    return {name.removeprefix(CPU): value for name, value in beat.report.items() if name.startswith(CPU)}
 
 
 def _readable(lake: Lake) -> dict[str, Any]:
