@@ -127,6 +127,7 @@ def look_at(settings: Settings, now: datetime) -> Look:
         interval_max=settings.refresh.interval_max,
         prior_a=unknown.a,
         prior_b=unknown.b,
+        front_ends=settings.front_ends(),
     )
 
 

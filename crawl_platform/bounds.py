@@ -8,8 +8,7 @@ import difflib
 import math
 import re
 import typing
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from pathlib import Path
+from ipaddress import ip_address, ip_network
 
 import msgspec
 
@@ -91,24 +90,6 @@ def check_networks(networks: tuple[str, ...]) -> None:
             ip_network(cidr)
         except ValueError as error:
             raise ConfigurationError(f"fetch.allow_networks: {error}") from error
-
-
-def read_networks(file: Path) -> tuple[IPv4Network | IPv6Network, ...]:
-    """Networks of a file, one CIDR a line; `#` begins a comment. Raises `ConfigurationError` for what is none."""
-    try:
-        lines = file.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file} can't be read: {error}") from error
-    found = []
-    for number, line in enumerate(lines, 1):
-        cidr = line.partition("#")[0].strip()
-        if not cidr:
-            continue
-        try:
-            found.append(ip_network(cidr))
-        except ValueError as error:
-            raise ConfigurationError(f"{file}, line {number}: {error}") from error
-    return tuple(found)
 
 
 def check_nameservers(servers: tuple[str, ...]) -> None:

@@ -20,9 +20,9 @@ from crawl_platform.bounds import (
     check_networks,
     check_numbers,
     explain,
-    read_networks,
 )
 from crawl_platform.errors import ConfigurationError
+from crawl_platform.networks import read_networks
 
 CONFIG_NAME = "crawl.toml"
 Section = TypeVar("Section", bound=msgspec.Struct)

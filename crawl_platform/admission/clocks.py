@@ -18,10 +18,11 @@ about it. Where there are more cells than slots, several share a part, in turns 
 import math
 from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from typing import NamedTuple
 
 from crawl_platform.admission.rules import HostRules
+from crawl_platform.networks import Networks, address_of
 from crawl_platform.settings import Politeness
 from crawl_platform.web.host import registrable_domain
 
@@ -39,28 +40,6 @@ class Limit(NamedTuple):
     from_start: bool = False
     shared: bool = False
     """Whether other cells use the same clock, so that it is ours only in turns."""
-
-
-class Networks:
-    """A set of networks that is asked about single addresses."""
-
-    def __init__(self, networks: Iterable[IPv4Network | IPv6Network] = ()) -> None:
-        self._by_length: dict[tuple[int, int], set[int]] = {}
-        for network in networks:
-            shift = network.max_prefixlen - network.prefixlen
-            self._by_length.setdefault((network.version, shift), set()).add(
-                int(network.network_address) >> shift
-            )
-
-    def __contains__(self, address: object) -> bool:
-        ip = _ip(str(address))
-        return any(
-            ip.version == version and int(ip) >> shift in prefixes
-            for (version, shift), prefixes in self._by_length.items()
-        )
-
-    def __bool__(self) -> bool:
-        return bool(self._by_length)
 
 
 class Clocks:
@@ -133,10 +112,5 @@ def clock_of(address: str) -> str:
     they share; IPv4 mapped into IPv6 is the same machine as IPv4."""
     if ":" not in address:
         return address
-    ip = _ip(address)
+    ip = address_of(address)
     return f"{IPv6Address(int(ip) >> 64 << 64)}/64" if ip.version == 6 else str(ip)
-
-
-def _ip(address: str) -> IPv4Address | IPv6Address:
-    ip = ip_address(address.partition("%")[0])
-    return ip.ipv4_mapped or ip if isinstance(ip, IPv6Address) else ip

@@ -190,6 +190,7 @@ class Frontier:
         while (host := self.agenda.pop_due(boot)) is not None:
             if self.book.stops.holds(host):
                 self.held[host] = None
+                self._let_pass(host, now, boot)
                 continue
             state = self.state(host)
             address = self.addresses.get(host)

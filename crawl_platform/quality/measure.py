@@ -8,9 +8,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Literal
 
 import duckdb
+
+from crawl_platform.networks import Networks
 
 Dimension = Literal["usefulness", "completeness", "freshness", "timeliness", "cost", "politeness"]
 
@@ -63,7 +66,8 @@ class Look:
     """When to measure, and the promises to measure against.
 
     `delay`, `address_delay`, `robots_ttl` and `interval_max` are in seconds; `prior_a`, `prior_b` (days) is the
-    Gamma prior of a page of which nothing is known.
+    Gamma prior of a page of which nothing is known. `front_ends`: networks of addresses behind which many machines
+    stand, so that several requests at a time are no rudeness.
     """
 
     now: datetime
@@ -74,6 +78,7 @@ class Look:
     prior_a: float
     prior_b: float
     back: timedelta = LOOK_BACK
+    front_ends: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def parameters(self) -> dict[str, Any]:
         """Named parameters of the measures' statements; `since` is where the look back begins."""
@@ -112,7 +117,19 @@ class Measure:
 def run(connection: duckdb.DuckDBPyConnection, sql: str, look: Look) -> duckdb.DuckDBPyConnection:
     """Execute a statement with those of the look's parameters that it names."""
     names = set(re.findall(r"\$(\w+)", sql))
-    return connection.execute(sql, {k: v for k, v in look.parameters().items() if k in names} or None)
+    values = {k: v for k, v in look.parameters().items() if k in names}
+    if "front_addresses" in names:
+        values["front_addresses"] = _front_addresses(connection, look)
+    return connection.execute(sql, values or None)
+
+
+def _front_addresses(connection: duckdb.DuckDBPyConnection, look: Look) -> list[str]:
+    """Those of the addresses that were asked lately that lie in a front end's network."""
+    networks = Networks(look.front_ends)
+    if not networks:
+        return []
+    rows = connection.execute("SELECT DISTINCT address FROM recent WHERE address IS NOT NULL").fetchall()
+    return [address for (address,) in rows if address in networks]
 
 
 def prepare(connection: duckdb.DuckDBPyConnection, statements: Iterable[str], look: Look) -> None:

@@ -35,7 +35,7 @@ by_address AS (
     SELECT 'address' AS of, address AS name, host, fetch_id, starts,
         max(ends) OVER (PARTITION BY address ORDER BY starts, fetch_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
             AS free_at
-    FROM requested WHERE address IS NOT NULL
+    FROM requested WHERE address IS NOT NULL AND address NOT IN (SELECT unnest($front_addresses::VARCHAR[]))
 ),
 owed AS (
     SELECT p.*, coalesce(i.delay, $delay) AS delay
@@ -49,7 +49,8 @@ FROM owed WHERE free_at IS NOT NULL
 """
 """Each request with the end of the one before it at the same host, and at the same address, and the delay in force:
 for a host what was last told of it, when its robots.txt was read or its pace changed; the set one if nothing was.
-A host that recovers does so step by step, and few steps are told: from then on its shortest delay counts."""
+A host that recovers does so step by step, and few steps are told: from then on its shortest delay counts. Addresses
+of front ends are not judged."""
 
 UNASKED = """
 SELECT f.fetch_id, f.url, f.started_at FROM recent f

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawl_platform.admission.clocks import Clocks, Networks
+from crawl_platform.admission.clocks import Clocks
 from crawl_platform.admission.politeness import Gates
 from crawl_platform.admission.rules import HostRules
-from crawl_platform.bounds import read_networks
 from crawl_platform.errors import ConfigurationError
+from crawl_platform.networks import Networks, read_networks
 from crawl_platform.settings import HostRule, Politeness, Settings
 
 CDN = (ip_network("203.0.113.0/24"), ip_network("2001:db8:cd::/48"))

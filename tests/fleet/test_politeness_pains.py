@@ -144,6 +144,39 @@ async def test_the_first_page_waits_its_delay_after_robots_txt(tmp_path: Path) -
     assert requests[1].start - requests[0].end >= 3.0 - SLACK
 
 
+async def test_the_robots_txt_of_one_host_counts_at_the_address_of_another(tmp_path: Path) -> None:
+    def script(request: Request) -> Answer:
+        return Answer(404, took=2.0) if request.url.endswith("/robots.txt") else plain(request)
+
+    politeness = Politeness(host_delay=0.2, address_delay=3.0)
+    async with virtual_cell(tmp_path, SHARED, script, politeness=politeness) as cell:
+        requests = await cell.run(20)
+
+    first = [r for r in requests if r.url.endswith("/robots.txt")]
+    assert {r.host for r in first} == set(SHARED)
+    assert least_gap(requests, "address") >= 3.0 - SLACK
+
+
+async def test_ablation_a_robots_txt_that_does_not_count_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end, asked = Gates.rest_address, set[str]()
+
+    def free_the_first(self: Gates, address: str, now: float, rest: float) -> str | None:
+        first = address not in asked
+        asked.add(address)
+        return end(self, address, now, 0.0 if first else rest)
+
+    monkeypatch.setattr(Gates, "rest_address", free_the_first)
+    async with virtual_cell(
+        tmp_path, SHARED, politeness=Politeness(host_delay=0.2, address_delay=3.0)
+    ) as cell:
+        requests = await cell.run(20)
+
+    assert requests[0].url.endswith("/robots.txt")
+    assert least_gap(requests, "address") < 1.0
+
+
 async def test_hosts_may_have_delays_of_their_own(tmp_path: Path) -> None:
     hosts = {"a.test": "192.0.2.1", "slow.test": "192.0.2.2"}
     rules = (HostRule("slow.test", politeness={"host_delay": 8.0}),)

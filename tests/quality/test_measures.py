@@ -1,6 +1,7 @@
 """Each measure on rows of which the answer is known."""
 
 from datetime import timedelta
+from ipaddress import ip_network
 
 import pytest
 
@@ -271,6 +272,18 @@ def test_two_hosts_at_one_address_share_its_delay(small):
     small.fetch("https://b.test/z", 99.5, address="192.0.2.3")
 
     assert small.value("short_gaps") == 1
+
+
+def test_several_requests_at_a_front_end_are_no_rudeness_but_at_a_host_they_are(small):
+    polite_crawl(small, host="a.test")
+    small.fetch("https://a.test/z", 100, address="203.0.113.3", duration_ms=3_000.0)
+    small.fetch("https://b.test/z", 99, address="203.0.113.3", duration_ms=3_000.0)
+    front_ends = (ip_network("203.0.113.0/24"),)
+
+    assert small.value("overlapping_requests") == 1
+    assert small.value("overlapping_requests", front_ends=front_ends) == 0
+    small.fetch("https://b.test/y", 98, address="203.0.113.3", duration_ms=3_000.0)
+    assert small.value("overlapping_requests", front_ends=front_ends) == 1
 
 
 def test_a_crawl_delay_is_in_force_from_the_robots_file_that_asked_for_it(small):
