@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 DONE = b"x"
 """Before a purge's id, in the store: when it was done."""
 LOOK_EVERY = 0.2
+LAKE_PATIENCE = 15.0
+"""Seconds for the committer to confirm what is owed; it does so within seconds, or is not well."""
+OUTBOX = (b"m", b"p")
+"""Manifests and messages."""
 PURGED = "purged"
 
 
@@ -64,8 +68,9 @@ class Purging:
         for batch in drop(self._frontier, order.pattern, dropped):
             kv.write(batch, sync=True)
             await asyncio.sleep(0)
+        await self._confirmed()
         if isinstance(kv, RocksKV):
-            await asyncio.to_thread(kv.compact, ranges)
+            await asyncio.to_thread(kv.compact, [*ranges, OUTBOX])
         self._tell(order, dropped)
         await self._committed()
         done = Batch()
@@ -87,6 +92,15 @@ class Purging:
             while series.blocked:
                 await asyncio.sleep(1.0)
                 await series.close()
+
+    async def _confirmed(self) -> None:
+        """Manifests quote URLs and titles: wait until the lake has those that are there now, if it is well."""
+        kv = self._frontier.kv
+        owed = [key for key, _ in kv.scan(*OUTBOX)]
+        for _ in range(int(LAKE_PATIENCE / LOOK_EVERY)):
+            if all(kv.get(key) is None for key in owed):
+                return
+            await asyncio.sleep(LOOK_EVERY)
 
     def _tell(self, order: PurgeOrder, dropped: Dropped) -> None:
         """Of a domain the row names the domain: its hosts are not to be named any more."""

@@ -97,6 +97,7 @@ def test_a_purge_leaves_nothing_of_a_host_and_all_of_the_others(fleet: Fleet, wo
     export = fleet.home / "pages.warc.gz"
     assert command.json("export", str(export))["pages"] == 60
     assert telling(fleet.home, "gone.test/p", without=APART) != []
+    assert in_state_files(fleet.home, b"gone.test:") != []
     stays = fleet.rows("SELECT * FROM pages WHERE host = 'stays.test' ORDER BY url")
 
     shown = command.json("purge", "*.gone.test")
@@ -107,12 +108,20 @@ def test_a_purge_leaves_nothing_of_a_host_and_all_of_the_others(fleet: Fleet, wo
     assert (done["state"], done["cells_that_did_not_answer"]) == ("erased", [])
     assert done["exports"] == {str(export): 60}, "of each page a resource and a metadata record"
     assert telling(fleet.home, "gone.test/p", "gone.test:", without=(*APART, "cells", "requests")) == []
-    assert in_stores(fleet.home, b"gone.test") == []
+    assert in_stores(fleet.home, b"gone.test") == in_state_files(fleet.home, b"gone.test:") == []
     assert fleet.rows("SELECT * FROM pages WHERE host = 'stays.test' ORDER BY url") == stays
     assert command.json("export", str(export), "--force")["pages"] == 30
     commit = fleet.lake.latest_commit()
     assert commit is not None
     assert links_have_fetches(fleet.lake, commit.commit_id) == []
+
+
+def in_state_files(home: Path, word: bytes) -> list[str]:
+    """Files of the cells' stores in which the word stands byte by byte, apart from RocksDB's lists of its files."""
+    files = (
+        path for path in (home / "cells").rglob("*") if path.suffix in (".sst", ".log") and path.is_file()
+    )
+    return [path.name for path in files if word in path.read_bytes()]
 
 
 def in_stores(home: Path, word: bytes) -> list[bytes]:
