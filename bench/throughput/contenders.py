@@ -19,6 +19,7 @@ from bench.throughput.server import Listening, Seen
 from crawl_platform import settings as settings_module
 from crawl_platform.errors import PlatformError
 from crawl_platform.fleet.client import FleetClient
+from crawl_platform.fleet.natsserver import die_with_parent
 from crawl_platform.fleet.stages import CPU
 from crawl_platform.fleet.supervisor import read_status
 from crawl_platform.lake.lake import Lake
@@ -90,6 +91,7 @@ def _child(command: list[Any], output: Path, *, pipes: bool = False) -> subproce
             stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
             stdout=subprocess.PIPE if pipes else errors,
             stderr=errors,
+            preexec_fn=die_with_parent,
         )
 
 

@@ -63,6 +63,9 @@ class Asked(NamedTuple):
     """The first offer of x402, like "25000 of 0x833… on eip155:8453": units of an asset that we do not know."""
 
 
+_NOTHING = Asked()
+
+
 def asked_of(headers: Mapping[str, str]) -> Asked:
     """The price facts of an answer; `headers` by lower-case name. Never raises."""
     price, charged = parse_money(headers.get(PRICE, "")), parse_money(headers.get(CHARGED, ""))
@@ -70,8 +73,9 @@ def asked_of(headers: Mapping[str, str]) -> Asked:
     error = found[0] if found else ""
     if price or charged or error:
         return Asked("crawler-price", price, charged, error)
-    offer = _x402_offer(headers.get(X402, ""))
-    return Asked("x402", x402=offer) if offer else Asked()
+    told = headers.get(X402)
+    offer = _x402_offer(told) if told else ""
+    return Asked("x402", x402=offer) if offer else _NOTHING
 
 
 def _x402_offer(value: str) -> str:

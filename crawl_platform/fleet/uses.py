@@ -33,7 +33,7 @@ from crawl_platform.web.preferences import (
     tdm_reservation,
 )
 from crawl_platform.web.signals import x_robots_tag
-from crawl_platform.web.url import origin_of
+from crawl_platform.web.url import origin_of_canonical
 
 TDMREP = "/.well-known/tdmrep.json"
 BEFORE_PAGES = 1_000.0
@@ -89,7 +89,7 @@ def who_asked(settings: Settings, response: Response) -> str:
 
 
 def _of_robots(parts: Parts, url: str, agent: str) -> tuple[Statement, ...]:
-    robots = parts.frontier.robots.rules_of(origin_of(url))
+    robots = parts.frontier.robots.rules_of(origin_of_canonical(url))
     return said_in_robots(robots, url, agent) if robots is not None else ()
 
 
