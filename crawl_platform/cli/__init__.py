@@ -16,6 +16,7 @@ from crawl_platform.cli.size import size
 from crawl_platform.cli.sql import sql_command
 from crawl_platform.cli.status import status, top
 from crawl_platform.cli.steer import exclude, pause, promote, promotions, recrawl, resume, seed
+from crawl_platform.cli.trim import trim
 from crawl_platform.cli.upkeep import upkeep
 from crawl_platform.cli.usage import usage
 from crawl_platform.errors import ConfigurationError, PlatformError
@@ -68,6 +69,7 @@ def main() -> None:
     """
 
 
+frontier.add_command(trim)
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Run": (up, down, upkeep, demo, doctor, identity, size),
     "Steer": (seed, promote, exclude, purge, recrawl, pause, resume),

@@ -25,12 +25,26 @@ from crawl_platform.web.host import shard_of
 from resources.requests import named_host
 
 
-@click.command()
+class HostOrCommand(click.Group):
+    """A group whose own work, unless one of its commands is named, is that of `show`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=HostOrCommand)
+def frontier() -> None:
+    """Show what waits to be fetched (`crawl frontier [HOST]`), or cut it (`crawl frontier trim`)."""
+
+
+@frontier.command("show")
 @click.argument("host", required=False)
 @click.option("--limit", type=click.IntRange(1), default=30, show_default=True, help="Hosts, or URLs a lane.")
 @json_option
 @home_option
-def frontier(host: str | None, limit: int, as_json: bool, home: Path) -> None:
+def show_frontier(host: str | None, limit: int, as_json: bool, home: Path) -> None:
     """Show what waits to be fetched: the fullest hosts, or the next URLs of HOST, by lane.
 
     Live where the cells' state is on this machine, else as of the last snapshot in the lake.

@@ -26,8 +26,8 @@ from resources.requests import KNOWN_URLS, Request, append_requests, named_host,
 reason_option = click.option("--reason", default="", help="Why; kept with the request.")
 
 
-def _ask(crawl: Crawl, kind: str, target: str, via: str, reason: str, request_id: str) -> None:
-    """Append the request's row."""
+def ask(crawl: Crawl, kind: str, target: str, via: str, reason: str, request_id: str) -> None:
+    """Append the row of a request."""
     now = SystemClock().now()
     request = Request(request_id, now, kind, target, getpass.getuser(), via, reason, 1.0)
     append_requests(crawl.lake, [request])
@@ -103,7 +103,7 @@ def promote(host: str, now: bool, reason: str, as_json: bool, home: Path) -> Non
     if now:
         urls = known_urls(crawl, name)
         crawl.fleet.promote(name, urls, decision_id=request_id, reason=reason or "an operator's request")
-    _ask(crawl, "promote", name, "exchange" if now else "table", reason, request_id)
+    ask(crawl, "promote", name, "exchange" if now else "table", reason, request_id)
     if as_json:
         print_json({"request_id": request_id, "host": name, "promoted": now})
     else:
@@ -140,7 +140,7 @@ def exclude(pattern: str, lift: bool, reason: str, as_json: bool, home: Path) ->
         purges.forget(crawl.lake.root, name)
     else:
         crawl.fleet.exclude(name, request_id=request_id, reason=reason or "crawl exclude")
-    _ask(crawl, kind, name, "exchange", reason, request_id)
+    ask(crawl, kind, name, "exchange", reason, request_id)
     done = f"{name} is no longer excluded" if lift else f"{name} is excluded"
     print_json({"request_id": request_id, "pattern": name}) if as_json else click.echo(done)
 
@@ -158,7 +158,7 @@ def recrawl(url: str, reason: str, as_json: bool, home: Path) -> None:
     crawl = Crawl.at(home)
     request_id = _request_id()
     sequence = crawl.fleet.recrawl(url, request_id=request_id)
-    _ask(crawl, "recrawl", url, "exchange", reason, request_id)
+    ask(crawl, "recrawl", url, "exchange", reason, request_id)
     if as_json:
         print_json({"request_id": request_id, "url": canonicalize(url), "sequence": sequence})
     else:

@@ -46,6 +46,7 @@ from crawl_platform.fleet.spending import Spending
 from crawl_platform.fleet.stages import FRONTIER
 from crawl_platform.fleet.stops import Watch
 from crawl_platform.fleet.telemetry import HELD_BY, Telemetry
+from crawl_platform.fleet.trimming import Trimming
 from crawl_platform.fleet.worker import Worker
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import OrderedKV
@@ -198,6 +199,7 @@ class Cell:
                 self._directives.obey_forever(self._wake.set),
                 self._stops.look_forever(),
                 self._purging.purge_forever(),
+                Trimming(self.name, self.frontier, self._bulk, self._clock).trim_forever(),
                 self._addresses.share_forever(),
                 self._beat(),
                 self._report(),

@@ -26,6 +26,7 @@ from crawl_platform.fleet.messages import (
     PurgeOrder,
     Recrawl,
     ScheduleWindow,
+    Trim,
     Worth,
     encode,
     is_crawlable,
@@ -152,6 +153,11 @@ class FleetClient:
             return await self._to_shard(exchange, host_of(canonical), message, request_id)
 
         return self._run(work)
+
+    def trim(self, host: str, *, keep: int, deepest: int, request_id: str) -> int:
+        """Cut the queue of `host` (see `messages.Trim`); returns the inbox sequence."""
+        message = Trim(host, keep, deepest, request_id)
+        return self._run(lambda exchange: self._to_shard(exchange, host, message, request_id))
 
     def exclude(self, pattern: str, *, request_id: str = "", reason: str = "") -> int:
         """Never fetch `pattern` (a host or `*.domain`) again; in force in every cell within moments."""

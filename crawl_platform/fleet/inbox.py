@@ -24,6 +24,7 @@ from crawl_platform.fleet.messages import (
     Redeliver,
     RobotsHop,
     RobotsReply,
+    Trim,
     decode_inbox,
     subject_host,
 )
@@ -33,6 +34,7 @@ from crawl_platform.frontier.kv import Batch, OrderedKV, prefix_end
 from crawl_platform.frontier.lease import Found, Hop, value_at
 from crawl_platform.frontier.plan import Planner
 from crawl_platform.frontier.records import UrlRecord, decode, shard_key, shard_range, url_of_key
+from crawl_platform.frontier.trim import TrimOrder, order
 from crawl_platform.web.url import host_of
 
 log = logging.getLogger(__name__)
@@ -160,6 +162,13 @@ class Inbox:
         elif isinstance(message, Appraise):
             for worth in message.urls:
                 planner.appraise(worth.url, worth.value, worth.reason)
+        elif isinstance(message, Trim):
+            order(
+                planner,
+                arrival.shard,
+                message.host,
+                TrimOrder(message.keep, message.deepest, message.request_id),
+            )
         elif isinstance(message, Excluded):
             planner.exclude(message.host)
         elif isinstance(message, RobotsHop):

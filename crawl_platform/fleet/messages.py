@@ -99,6 +99,16 @@ class Appraise(msgspec.Struct, frozen=True, tag="appraise"):
     urls: tuple[Worth, ...]
 
 
+class Trim(msgspec.Struct, frozen=True, tag="trim"):
+    """Keep the first `keep` URLs of the host's discovery queue, and none deeper than `deepest` clicks; −1: no such
+    bound. The others are dropped and stay known."""
+
+    host: str
+    keep: Annotated[int, msgspec.Meta(ge=-1, le=1_000_000_000)]
+    deepest: Annotated[int, msgspec.Meta(ge=-1, le=1_000_000)]
+    request_id: str
+
+
 class RobotsHop(msgspec.Struct, frozen=True, tag="robots_hop"):
     """The robots.txt of `origin`, a host of another shard, has redirected to `url` here, its redirect number `hops`.
     Ask for it at an ordinary turn of its host, and reply; after `until` (UTC seconds) nobody waits."""
@@ -132,7 +142,7 @@ class RobotsReply(msgspec.Struct, frozen=True, tag="robots_reply"):
         )
 
 
-InboxMessage = Discover | Admit | Recrawl | Redeliver | Appraise | RobotsHop | RobotsReply
+InboxMessage = Discover | Admit | Recrawl | Redeliver | Appraise | Trim | RobotsHop | RobotsReply
 
 
 class HostPolicy(msgspec.Struct, frozen=True):
@@ -221,6 +231,8 @@ def decode_inbox(data: bytes) -> InboxMessage:
         if not is_crawlable(message.host):
             raise msgspec.ValidationError(f"not a host: {message.host[:200]!r}")
         return msgspec.structs.replace(message, urls=_canonical(message.urls))
+    if isinstance(message, Trim) and not is_crawlable(message.host):
+        raise msgspec.ValidationError(f"not a host: {message.host[:200]!r}")
     if isinstance(message, Appraise):
         return Appraise(_canonical_worths(message.urls))
     if isinstance(message, RobotsHop | RobotsReply):
@@ -244,7 +256,7 @@ def is_crawlable(name: str) -> bool:
 
 def subject_host(message: InboxMessage) -> str | None:
     """The host that the message is about, None if it is about the shard."""
-    if isinstance(message, Admit):
+    if isinstance(message, Admit | Trim):
         return message.host
     if isinstance(message, RobotsReply):
         return host_of(message.origin)

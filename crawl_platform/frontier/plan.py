@@ -364,6 +364,15 @@ class Planner:
         self._over.store(host, url, record)
         return "queued"
 
+    def drop(self, host: str, url: str, record: UrlRecord, reason: str) -> None:
+        """Take a known URL (`record`: as it is stored) out of its queue for good; it stays known."""
+        record = self._over.records.setdefault(url_key(self._frontier.book.shard(host), host, url), record)
+        before = is_dead(record)
+        self._over.unqueue(host, url, record)
+        record.state, record.reason = DROPPED, reason
+        self._over.count_dead(host, is_dead(record) - before)
+        self._over.store(host, url, record)
+
     def redeliver(self, host: str, url: str) -> None:
         """Rows of a known URL were quarantined: fetch it again now, as if it had never been seen."""
         record = self._over.load(host, url)

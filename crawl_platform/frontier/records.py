@@ -7,6 +7,7 @@ still decode; a value of a newer version is refused, never guessed. Keys (`s` = 
                                                          with what a claim must know of it (`Waiting`)
     h s host                       a host                r s origin                  robots of an origin
     g s host                       a host outside the seed that a robots.txt redirected to, backed off (a host record)
+    t s host                       an order to cut its queue (`frontier.trim`)
     i address                      an address that is slowed (its `Pace`)
     s s host 0 group               a sitemap or feed, by the number of the group of what it lists
     l s host 0 group               what it listed when it was last read (`frontier.listing`)

@@ -223,7 +223,7 @@ HOSTS = Table(
             S,
             "seeded, promoted, excluded, purged (its state has left the cell), robots (read), robots_given_up"
             " (unreachable for too long), preferences (new), backoff (begun), paced (the delay in force is another),"
-            " trap (met).",
+            " trap (met), trimmed (its queue).",
             True,
         ),
         _c("state", S, "State after the event: seed, excluded.", True),
@@ -331,7 +331,7 @@ REQUESTS = Table(
     (
         _c("request_id", S, "Chosen by the requester; repeated ids are the same request.", True),
         _c("requested_at", TIME, "When it was asked.", True),
-        _c("kind", S, "recrawl, promote, exclude, lift (an exclusion) or purge.", True),
+        _c("kind", S, "recrawl, promote, exclude, lift (an exclusion), purge or trim (a queue).", True),
         _c("target", S, "A URL, a host or *.domain.", True),
         _c("requested_by", S, "Person or system.", True),
         _c("via", S, "exchange: already published; table: a sensor publishes it.", True),

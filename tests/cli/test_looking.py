@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
@@ -146,7 +147,9 @@ def test_export_gives_other_tools_the_pages(running: tuple[Command, str], tmp_pa
      "size"],
 )  # fmt: skip
 def test_every_reading_command_takes_json(name: str) -> None:
-    options = [option for parameter in main.commands[name].params for option in parameter.opts]
+    command = main.commands[name]
+    command = command.commands["show"] if isinstance(command, click.Group) else command
+    options = [option for parameter in command.params for option in parameter.opts]
 
     assert "--json" in options
 

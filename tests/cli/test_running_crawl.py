@@ -1,5 +1,6 @@
 """The commands on a real crawl of a small site: up, look, steer, down."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -54,6 +55,30 @@ def test_recrawl_fetches_once_more_and_keeps_the_request(running: tuple[Command,
     assert rows == [{"lane": "fastlane"}]
     asked = crawl.json("sql", "SELECT kind, via, reason FROM requests WHERE kind = 'recrawl'")
     assert asked == [{"kind": "recrawl", "via": "exchange", "reason": "a test"}]
+
+
+def test_a_queue_is_cut_after_a_preview_and_the_request_is_kept(running: tuple[Command, str]) -> None:
+    crawl, root = running
+    crawl("pause")
+    crawl("seed", f"{root}three.html")
+    deadline = time.monotonic() + 60
+    while not (told := crawl.json("frontier", "trim", HOST, "--keep", "0"))["hosts"]:
+        assert time.monotonic() < deadline
+
+    assert told == {"done": False, "hosts": [{"host": HOST, "keep": 0, "kept": 0, "dropped": 1}]}
+    assert crawl.json("frontier", HOST)["states"]["dropped"] == 0
+    done = crawl.json("frontier", "trim", "--keep", "0", "--yes", "--reason", "a test")
+
+    assert done["done"]
+    event = crawl.until(30, "SELECT detail, decision_id FROM hosts WHERE event = 'trimmed'")[0]
+    asked = crawl.json("sql", "SELECT request_id, target, reason FROM requests WHERE kind = 'trim'")
+    crawl("resume")
+    assert event["detail"] == "1 URLs dropped from the queue, 0 kept"
+    assert [(row["request_id"], row["target"]) for row in asked] == [(event["decision_id"], HOST)]
+    assert asked[0]["reason"].startswith("a test: keep 0")
+    assert crawl.json("frontier", HOST)["states"]["dropped"] == 1
+    assert "nothing to drop" in crawl("frontier", "trim", "--keep", "0").stdout
+    assert "not in the frontier" in crawl("frontier", "trim", "elsewhere.test").stderr
 
 
 def test_recrawl_of_a_horizon_host_is_refused(running: tuple[Command, str]) -> None:

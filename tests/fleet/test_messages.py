@@ -1,5 +1,7 @@
 """What the fleet is told: windows by shard, and what URLs are worth."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -10,10 +12,12 @@ from crawl_platform.fleet.messages import (
     Discover,
     DiscoveredUrl,
     ScheduleWindow,
+    Trim,
     Worth,
     decode_inbox,
     encode,
 )
+from crawl_platform.frontier.trim import TrimOrder, orders
 from crawl_platform.testing.builders import FrontierRig
 from tests.frontier.scenes import A, known, url
 
@@ -53,7 +57,25 @@ def test_a_worth_beyond_all_bounds_is_refused(value: float) -> None:
         decode_inbox(encode(Appraise((Worth("https://a.test/", value),))))
 
 
-def arrive(rig: FrontierRig, message: Discover | Appraise) -> None:
+@pytest.mark.parametrize("changes", [{"host": "no host"}, {"keep": -2}, {"deepest": -2}])
+def test_an_order_to_cut_a_queue_that_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
+    sent = msgspec.structs.replace(Trim(A, 5, 3, "r"), **changes)
+
+    with pytest.raises(msgspec.DecodeError):
+        decode_inbox(encode(sent))
+
+
+def test_an_order_to_cut_a_queue_is_written_down_with_its_message() -> None:
+    rig = FrontierRig(A)
+    message = decode_inbox(encode(Trim(A, 5, 3, "r")))
+    assert isinstance(message, Trim)
+
+    arrive(rig, message)
+
+    assert list(orders(rig.kv)) == [(0, A, TrimOrder(5, 3, "r"))]
+
+
+def arrive(rig: FrontierRig, message: Discover | Appraise | Trim) -> None:
     inbox = Inbox(rig.kv, rig.frontier, "cell-1", "incarnation")
     rig.apply(lambda planner: inbox.apply(planner, [Arrival(0, 1, message, rig.clock.now())]))
 
