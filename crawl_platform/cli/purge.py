@@ -53,9 +53,8 @@ def purge(pattern: str, yes: bool, reason: str, now: bool, as_json: bool, home: 
     """
     crawl = Crawl.at(home)
     name = named_target(pattern)
-    found = {"pattern": name, "rows": _rows(crawl, name), "frontier_urls": _known(crawl, name)}
     if not yes:
-        _preview(found, as_json)
+        _preview(_found(crawl, name), as_json)
         return
     if not reason:
         raise ConfigurationError("say why with --reason: it is kept with the request")
@@ -64,11 +63,15 @@ def purge(pattern: str, yes: bool, reason: str, now: bool, as_json: bool, home: 
             "a purge needs the fleet, which has to forget, too: start it with `crawl up` "
             "(after `crawl pause` it starts without crawling)"
         )
-    done = _carry_out(crawl, name, reason, now, found)
-    print_json(found | done) if as_json else _tell(done, found)
+    done = _carry_out(crawl, name, reason, now)
+    print_json(done) if as_json else _tell(done)
 
 
 # what there is
+
+
+def _found(crawl: Crawl, name: str) -> dict[str, Any]:
+    return {"pattern": name, "rows": _rows(crawl, name), "frontier_urls": _known(crawl, name)}
 
 
 def _rows(crawl: Crawl, name: str) -> dict[str, int]:
@@ -107,8 +110,9 @@ def _preview(found: dict[str, Any], as_json: bool) -> None:
 # what is done
 
 
-def _carry_out(crawl: Crawl, name: str, reason: str, now: bool, found: Mapping[str, Any]) -> dict[str, Any]:
-    """In this order, each step safe to repeat: 1 note the purge, 2 exclude, 3 audit, 4 cells, 5 exports, 6 lake."""
+def _carry_out(crawl: Crawl, name: str, reason: str, now: bool) -> dict[str, Any]:
+    """In this order, each step safe to repeat: 1 note the purge, 2 exclude, 3 count and audit, 4 cells, 5 exports,
+    6 lake. To count may take long in a large lake: the crawl has stopped before."""
     lake, fleet = crawl.lake, crawl.fleet
     order = next(
         (known for known in purges.purges(lake.root) if known.pattern == name and not known.erased_at), None
@@ -117,6 +121,7 @@ def _carry_out(crawl: Crawl, name: str, reason: str, now: bool, found: Mapping[s
         order = Purge(uuid.uuid4().hex, name, SystemClock().now(), reason)
         purges.note(lake.root, order)
     fleet.exclude(name, request_id=order.request_id, reason=order.reason)
+    found = _found(crawl, name)
     _audit(crawl, order, found)
     fleet.purge(PurgeOrder(order.request_id, name, order.asked_at))
     silent = _await_cells(crawl, fleet, order)
@@ -124,7 +129,7 @@ def _carry_out(crawl: Crawl, name: str, reason: str, now: bool, found: Mapping[s
     if now:
         _erase(fleet, lake.root, order)
     state = "erased" if _is_erased(lake.root, order) else "excluded"
-    return {
+    return found | {
         "request_id": order.request_id, "state": state, "cells_that_did_not_answer": silent,
         "exports": {str(path): records for path, records in gone.items()},
         "exports_not_found": [str(path) for path in exported(crawl.home) if path not in gone],
@@ -178,10 +183,10 @@ def _is_erased(lake_root: Path, order: Purge) -> bool:
     return known is not None and known.erased_at > 0
 
 
-def _tell(done: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    rows = count_text(sum(found["rows"].values()), "row")
+def _tell(done: Mapping[str, Any]) -> None:
+    rows = count_text(sum(done["rows"].values()), "row")
     click.echo(
-        f"{found['pattern']} is excluded; {count_text(found['frontier_urls'], 'URL')} forgotten by the cells"
+        f"{done['pattern']} is excluded; {count_text(done['frontier_urls'], 'URL')} forgotten by the cells"
     )
     for path, records in done["exports"].items():
         click.echo(f"{path}: {count_text(records, 'record')} taken out")
