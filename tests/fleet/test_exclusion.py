@@ -5,16 +5,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
 from crawl_platform.admission.hosts import EXCLUDED
+from crawl_platform.admission.stops import Word
 from crawl_platform.clock import SystemClock
 from crawl_platform.commit.faults import Faults
 from crawl_platform.commit.outbox import Outbox
 from crawl_platform.fetch.client import Response
 from crawl_platform.fleet.cell import Cell
-from crawl_platform.fleet.messages import HostPolicy, encode
+from crawl_platform.fleet.messages import HostPolicy, PurgeOrder, encode
 from crawl_platform.frontier.absorb import absorb
 from crawl_platform.frontier.kv import MemoryKV
 from crawl_platform.frontier.lease import Found, Lease, RobotsLease
@@ -80,11 +82,22 @@ async def claimed(cell: Cell, url: str) -> Lease | RobotsLease:
     raise AssertionError("nothing to claim")
 
 
-async def heads_sent(cell: Cell, monkeypatch: pytest.MonkeyPatch, moment: str) -> int:
-    """Requests that reach a host which is excluded at a moment between its claim and its request."""
+def told(cell: Cell, key: str, word: msgspec.Struct) -> None:
+    cell._directives._obey(key, encode(word))
+
+
+async def heads_sent(
+    cell: Cell,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: str,
+    key: str = "host.x",
+    word: msgspec.Struct | None = None,
+) -> int:
+    """Requests that reach a host which is excluded (or of which `word` is said) at a moment between its claim and its
+    request."""
 
     def exclude() -> None:
-        cell._directives._obey("host.x", encode(HostPolicy("*.test", EXCLUDED)))
+        told(cell, key, word or HostPolicy("*.test", EXCLUDED))
 
     async def resolve(host: str) -> str:
         if moment == "its name is resolved":
@@ -113,6 +126,30 @@ async def test_a_request_that_waits_is_not_sent_to_a_host_excluded_meanwhile(
     assert await heads_sent(cell, monkeypatch, moment) == 0
     assert not cell.frontier.hosts[HOST].in_flight
     assert cell.frontier.gates.address_ready_at("127.0.0.1") < float("inf"), "its address is free for others"
+
+
+@pytest.mark.parametrize(
+    ("key", "word"),
+    [
+        ("pause", Word("", True, 1.0)),
+        ("pause.x", Word(HOST, True, 1.0)),
+        ("host.x", HostPolicy("http://site.test", EXCLUDED)),
+        ("purge.x", PurgeOrder("p1", HOST, 1.0)),
+    ],
+)
+async def test_nor_once_it_is_paused_barred_or_purged(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch, key: str, word: msgspec.Struct
+) -> None:
+    assert await heads_sent(cell, monkeypatch, "the connection is made", key, word) == 0
+    assert HOST in cell.frontier.agenda, "it is looked at again: a pause ends"
+
+
+async def test_ablation_without_the_look_at_pauses_it_would_be(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cell.frontier.book.stops, "holds", lambda host: False)
+
+    assert await heads_sent(cell, monkeypatch, "the connection is made", "pause", Word("", True, 1.0)) == 1
 
 
 async def test_without_the_last_look_it_would_be(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
