@@ -51,13 +51,13 @@ def test_two_cells_use_three_addresses_to_the_full_and_share_them_fairly(tmp_pat
 
 @pytest.mark.long
 def test_three_hundred_hosts_on_three_addresses_in_two_cells(tmp_path: Path) -> None:
-    found = crawl(tmp_path, hosts=300, delay=0.1, seconds=90.0)
+    found = crawl(tmp_path, hosts=300, delay=0.25, seconds=120.0)
 
     for use in found:
         assert use.used >= 0.85
         assert use.fairness <= 1.25
         assert len(use.by_host) == 100
-        assert max(use.by_host.values()) <= 2 * min(use.by_host.values())
+        assert max(use.by_host.values()) <= 2 * min(use.by_host.values()) + 1
 
 
 @pytest.mark.long

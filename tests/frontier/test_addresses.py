@@ -2,6 +2,10 @@
 
 import itertools
 
+import pytest
+
+from crawl_platform.admission import politeness
+from crawl_platform.admission.politeness import Gates
 from crawl_platform.frontier.lease import Lease
 from crawl_platform.settings import Politeness
 from crawl_platform.testing.builders import FrontierRig
@@ -121,3 +125,95 @@ def test_whoever_waits_for_an_address_is_served_although_the_one_before_it_in_li
     last = rig.next_claim(600)
     assert isinstance(last, Lease)
     assert last.host == others[1]
+
+
+# who jumps the line, and who lets a turn pass
+
+
+def line_of_three(rig: FrontierRig) -> tuple[str, str]:
+    """A request at the address is in flight, two hosts stand in its line; returns the address and who is first."""
+    address = shared(rig, "a.test", "b.test", "c.test")
+    rig.clock.advance(10)
+    lease = rig.claim_page()
+    assert rig.gates.take_address(address, rig.clock.boottime(), lease.host)
+    assert rig.claim() is None
+    first = next(iter(rig.gates._address(address).waiting))
+    turn = rig.gates.end(lease.host, address, rig.clock.boottime(), 0.0)
+    assert turn == first
+    rig.frontier.reschedule(turn, *rig.times())
+    return address, first
+
+
+def three() -> FrontierRig:
+    hosts = ["a.test", "b.test", "c.test"]
+    rig = FrontierRig(*hosts, politeness=Politeness())
+    rig.discover(*(url(f"{n}", host) for n in range(3) for host in hosts))
+    return rig
+
+
+def who_is_served_after_all_look_for_themselves(rig: FrontierRig) -> tuple[str, str]:
+    """(whose turn it was, who was served): everybody looks, last in line first, once the address is free."""
+    address, first = line_of_three(rig)
+    rig.clock.advance(1.0)
+    rig.frontier.agenda.drop(first)
+    for host in reversed(rig.gates._address(address).waiting):
+        rig.frontier.agenda.put(host, rig.clock.boottime())
+    lease = rig.claim()
+    if lease is None:
+        rig.frontier.agenda.put(first, rig.clock.boottime())
+        lease = rig.claim()
+    assert lease is not None
+    return first, lease.host
+
+
+def test_who_looks_for_itself_does_not_jump_the_line() -> None:
+    first, served = who_is_served_after_all_look_for_themselves(three())
+
+    assert served == first
+
+
+def test_ablation_without_precedence_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(politeness, "PRECEDENCE", 0.0)
+
+    first, served = who_is_served_after_all_look_for_themselves(three())
+
+    assert served != first
+
+
+def test_who_does_not_come_in_time_loses_its_precedence() -> None:
+    rig = three()
+    address, first = line_of_three(rig)
+    rig.frontier.agenda.drop(first)
+    second = next(iter(rig.gates._address(address).waiting))
+    rig.clock.advance(2.5)
+    rig.frontier.agenda.put(second, rig.clock.boottime())
+
+    lease = rig.claim()
+
+    assert lease is not None
+    assert lease.host == second
+
+
+def test_who_has_nothing_to_do_calls_the_next_in_line() -> None:
+    rig = three()
+    address, first = line_of_three(rig)
+    second = next(iter(rig.gates._address(address).waiting))
+    rig.exclude(first)
+    rig.clock.advance(1.0)
+
+    lease = rig.claim()
+
+    assert lease is not None
+    assert lease.host == second
+
+
+def test_ablation_a_turn_that_is_not_passed_on_leaves_the_address_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Gates, "pass_on", lambda *_: None)
+    rig = three()
+    _, first = line_of_three(rig)
+    rig.exclude(first)
+    rig.clock.advance(1.0)
+
+    assert rig.claim() is None
