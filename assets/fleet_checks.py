@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 
 from assets.quality import look_at
+from crawl_platform.frontier.seen import FALSE_POSITIVES
 from crawl_platform.quality.measure import RECENT, SUCCESSES, UNSENT, Look, prepare, run
 from crawl_platform.quality.politeness import PAIRED, REQUESTED, UNASKED
 from crawl_platform.settings import Settings
@@ -192,6 +193,19 @@ CHECKS = (
         WARN,
     ),
     FleetCheck(
+        "fleet_stats",
+        "seen_set_in_budget",
+        "Of 10,000 and more unknown URLs no cell's Bloom filters take twice the promised share (0.1 %) for known.",
+        f"""
+        SELECT cell || ' looks up ' || false_positives || ' of ' || lookups || ' unknown URLs in vain' AS what
+        FROM (SELECT cell, arg_max(seen_false_positives, reported_at) AS false_positives,
+                arg_max(seen_absent + seen_false_positives, reported_at) AS lookups
+              FROM fleet_stats WHERE date >= CAST($since AS DATE) GROUP BY cell)
+        WHERE lookups >= 10000 AND false_positives > lookups * {2 * FALSE_POSITIVES}
+        """,
+        WARN,
+    ),
+    FleetCheck(
         "commits",
         "commits_follow_one_another",
         "Commit ids have no gap and no repeat, and the version of no table ever falls.",
@@ -231,11 +245,13 @@ CHECKS = (
         LEFT JOIN (SELECT DISTINCT decision_id FROM decisions WHERE verdict = 'refused') d
             ON d.decision_id = 'refused-' || a.request_id
         LEFT JOIN hosts_now h ON h.host = a.target
+        LEFT JOIN (SELECT DISTINCT decision_id FROM hosts WHERE event = 'trimmed') t ON t.decision_id = a.request_id
         WHERE a.at < $now - INTERVAL 10 MINUTE AND d.decision_id IS NULL AND CASE a.kind
             WHEN 'recrawl' THEN f.request_id IS NULL
             WHEN 'promote' THEN coalesce(h.state, '') NOT IN ('seed', 'excluded')
             WHEN 'exclude' THEN h.state = 'seed' AND h.happened_at < a.at
             WHEN 'lift' THEN h.state = 'excluded' AND h.happened_at < a.at
+            WHEN 'trim' THEN t.decision_id IS NULL
             ELSE true
         END
         """,

@@ -47,6 +47,13 @@ FROM_BEATS: tuple[Family, ...] = (
     ("held_back", "crawl_held_back", "Why no pages are claimed: 0 they are, 1 spool, 2 staging, 3 disk."),
     ("known_urls", "crawl_known_urls", "URLs known."),
     ("hosts", "crawl_seed_hosts", "Seed hosts owned."),
+    (
+        "seen_false_positive_rate",
+        "crawl_seen_false_positive_rate",
+        "Share of unknown URLs that cost a look at the disk since the cell started; 0.001 is promised.",
+    ),
+    ("seen_filters", "crawl_seen_filters", "Bloom filters of the seen set."),
+    ("active_hosts", "crawl_active_hosts", "Hosts the heads of whose queues are in memory."),
     ("slowed_hosts", "crawl_slowed_hosts", "Hosts that are asked more slowly than usual, being unwell."),
     (
         "slowed_addresses",

@@ -79,6 +79,8 @@ class Telemetry:
             "unforgotten": len(outbox.manifests()),
             "rss_bytes": self._process.memory_info().rss,
             "cpu_seconds": cpu - self._last_cpu,
+            "seen_absent": frontier.seen.absent,
+            "seen_false_positives": frontier.seen.false_positives,
         }
         self._last_counts, self._last_at, self._last_cpu = self.counts.copy(), boot, cpu
         self._latency = self._mean_latency()
@@ -117,6 +119,9 @@ class Telemetry:
             "known_urls": frontier.known,
             "hosts": len(frontier.hosts),
             "rate": frontier.emit_rate,
+            "seen_false_positive_rate": frontier.seen.false_positive_rate,
+            "seen_filters": frontier.seen.generations,
+            "active_hosts": len(frontier.active),
             "impolite": self.counts["impolite"],
             **self._slowed,
             **{name: count for name, count in self.counts.items() if name.startswith(OUTCOME)},

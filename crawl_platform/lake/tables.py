@@ -300,6 +300,8 @@ FLEET_STATS = Table(
         _c("unforgotten", I64, "Manifests that the lake has not confirmed yet.", True),
         _c("rss_bytes", I64, "Resident memory.", True),
         _c("cpu_seconds", F64, "CPU time used in the period.", True),
+        _c("seen_absent", I64, "URLs since the start of the cell that the seen set's filters did not know."),
+        _c("seen_false_positives", I64, "URLs that the filters took for known and the store did not."),
         _c("date", DATE, "UTC day (partition).", True),
     ),
 )

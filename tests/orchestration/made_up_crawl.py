@@ -42,7 +42,15 @@ class MadeUpCrawl:
         now = as_datetime(self.clock.now())
         self._rows.setdefault(table, []).append({"cell": "cell-0", "date": now.date(), **values})
 
-    def host(self, host: str, state: str = "seed", *, trusted: bool = True, event: str = "seeded") -> None:
+    def host(
+        self,
+        host: str,
+        state: str = "seed",
+        *,
+        trusted: bool = True,
+        event: str = "seeded",
+        decision_id: str | None = None,
+    ) -> None:
         """An event in a host's life."""
         now = as_datetime(self.clock.now())
         self._add(
@@ -53,6 +61,7 @@ class MadeUpCrawl:
             event=event,
             state=state,
             trusted=trusted,
+            decision_id=decision_id,
             delay=1.0,
             known_urls=50,
         )
@@ -144,8 +153,10 @@ class MadeUpCrawl:
             seen_at=as_datetime(self.clock.now()),
         )
 
-    def report(self, fetches: int = 600, slots: int = 16, cpu_seconds: float = 6.0) -> None:
-        """One report of one cell about a minute."""
+    def report(
+        self, fetches: int = 600, slots: int = 16, cpu_seconds: float = 6.0, seen: tuple[int, int] = (1, 0)
+    ) -> None:
+        """One report of one cell about a minute. `seen`: unknown URLs, and those that filters took for known."""
         counts = dict.fromkeys(NOT_LOOKED_AT, 0)
         self._add(
             "fleet_stats",
@@ -157,6 +168,8 @@ class MadeUpCrawl:
             latency_p50_ms=100.0,
             latency_p95_ms=250.0,
             cpu_seconds=cpu_seconds,
+            seen_absent=seen[0],
+            seen_false_positives=seen[1],
             **counts,
         )
 

@@ -200,6 +200,14 @@ def fleet_gone_silent(crawl, lake):
     crawl.host("c.test")
 
 
+def filters_that_err(crawl, lake):
+    crawl.report(seen=(50_000, 200))
+
+
+def unanswered_trim(crawl, lake):
+    ask(crawl, lake, "trim", HOST)
+
+
 def commit_row(lake, commit_id, at, **columns):
     """A row of `commits` that the committer did not write."""
     row = {"commit_id": commit_id, "committed_at": at, "versions": [], "manifests": [], "quarantined": [],
@@ -266,12 +274,14 @@ PLANTED = [
     ("snapshots_complete", url_twice_in_snapshot),
     ("snapshots_complete", shard_without_snapshot),
     ("every_cell_reports", fleet_gone_silent),
+    ("seen_set_in_budget", filters_that_err),
     ("commits_follow_one_another", lost_commit),
     ("commits_follow_one_another", version_falls),
     ("nothing_quarantined", quarantined),
     ("requests_answered", unanswered_recrawl),
     ("requests_answered", unanswered_promotion),
     ("requests_answered", unanswered_exclusion),
+    ("requests_answered", unanswered_trim),
 ]
 
 
@@ -300,7 +310,7 @@ def test_a_cell_that_fetches_must_report_too(harness, sound, lake, clock):
     assert "cell-1" in run_checks(harness, "every_cell_reports")["every_cell_reports"].description
 
 
-@pytest.mark.parametrize("kind", ["recrawl", "promote", "exclude", "refused"])
+@pytest.mark.parametrize("kind", ["recrawl", "promote", "exclude", "trim", "refused"])
 def test_a_request_that_was_carried_out_or_refused_is_answered(harness, sound, lake, clock, kind):
     if kind == "recrawl":
         ask(sound, lake, "recrawl", f"{PAGE}1")
@@ -311,6 +321,9 @@ def test_a_request_that_was_carried_out_or_refused_is_answered(harness, sound, l
     elif kind == "exclude":
         ask(sound, lake, "exclude", HOST)
         sound.host(HOST, "excluded", event="excluded")
+    elif kind == "trim":
+        ask(sound, lake, "trim", HOST)
+        sound.host(HOST, event="trimmed", decision_id="r-trim")
     else:
         refuse(
             lake, ask(sound, lake, "promote", "no host"), "not a hostname", clock.now(), "promotion sensor"
@@ -318,6 +331,14 @@ def test_a_request_that_was_carried_out_or_refused_is_answered(harness, sound, l
     sound.commit()
 
     assert run_checks(harness, "requests_answered")["requests_answered"].passed
+
+
+@pytest.mark.parametrize("seen", [(50_000, 50), (900, 30)])
+def test_filters_within_budget_or_hardly_asked_raise_no_alarm(harness, sound, lake, clock, seen):
+    sound.report(seen=seen)
+    sound.commit()
+
+    assert run_checks(harness, "seen_set_in_budget")["seen_set_in_budget"].passed
 
 
 def test_a_request_has_ten_minutes(harness, sound, lake, clock):
