@@ -62,7 +62,8 @@ class Clocks:
         self._proxy = Limit(1, 0.0)
         self.address = lru_cache(CACHED)(self._address)
         """Name of the clock of an IP address."""
-        self.domain = lru_cache(CACHED)(self._domain)
+        capped = settings.domain_rate > 0 or (rules is not None and rules.sets("politeness", "domain_rate"))
+        self.domain = lru_cache(CACHED)(self._domain) if capped else _uncapped
         """Name of the clock of a host's registrable domain, empty if that has no cap."""
         self.limit = lru_cache(CACHED)(self._limit)
         """What the clock of that name lets through."""
@@ -105,6 +106,10 @@ class Clocks:
         parts = min(slots, self._cells)
         ours = slots // parts + (self._cell % parts < slots % parts)
         return Limit(ours, slots / rate, from_start=True, shared=self._cells > parts)
+
+
+def _uncapped(_host: str) -> str:
+    return ""
 
 
 def clock_of(address: str) -> str:

@@ -22,3 +22,7 @@ class HostRules:
     def _compute(self, host: str) -> HostSettings:
         rules = [rule for rule in self._settings.hosts if matches(rule.match, host)]
         return self._settings.with_rules(rules) if rules else self.plain
+
+    def sets(self, section: str, name: str) -> bool:
+        """Whether any rule sets this."""
+        return any(name in getattr(rule, section) for rule in self._settings.hosts)
