@@ -27,6 +27,7 @@ from crawl_platform.frontier.records import (
     url_of_key,
     url_prefix,
 )
+from crawl_platform.frontier.trim import TRIM
 from crawl_platform.web.host import matches
 from crawl_platform.web.url import host_of
 
@@ -65,7 +66,7 @@ def key_ranges(frontier: Frontier, pattern: str) -> list[tuple[bytes, bytes]]:
         for kind in (b"u", b"q", b"s", b"l"):
             prefix = shard_key(kind, state.shard) + state.host.encode() + b"\0"
             found[prefix, prefix_end(prefix)] = None
-        for kind in (b"h", b"g", b"r"):
+        for kind in (b"h", b"g", b"r", TRIM):
             found[shard_range(kind, state.shard)] = None
     return list(found)
 
@@ -93,6 +94,7 @@ def _drop_host(frontier: Frontier, state: HostState, dropped: Dropped) -> Iterat
     # The records of the host itself go last: a run that is cut off finds the host again.
     batch.delete(host_key(state.shard, state.host))
     batch.delete(guest_key(state.shard, state.host))
+    batch.delete(shard_key(TRIM, state.shard) + state.host.encode())
     yield batch
     dropped.hosts += 1
     frontier.known -= state.record.known

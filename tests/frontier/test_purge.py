@@ -12,6 +12,7 @@ from crawl_platform.frontier import purge
 from crawl_platform.frontier.kv import MemoryKV
 from crawl_platform.frontier.purge import Dropped, at_rest, drop, key_ranges
 from crawl_platform.frontier.rocks import RocksKV
+from crawl_platform.frontier.trim import TrimOrder, order
 from crawl_platform.testing.builders import FrontierRig
 from tests.frontier.scenes import A, B, known, url
 
@@ -41,6 +42,7 @@ def entries(rig: FrontierRig, word: str) -> list[bytes]:
 @pytest.mark.parametrize("pattern", [A, f"*.{A}"])
 def test_nothing_of_a_host_is_left_and_another_is_untouched(pattern: str) -> None:
     rig = crawled()
+    rig.apply(lambda planner: order(planner, 0, A, TrimOrder(keep=1)))
     others = entries(rig, B)
 
     done = dropped(rig, pattern)
