@@ -58,7 +58,8 @@ PAGES = 3_000
 """Pages per epoch: one of each host, on average."""
 LINKED, LINKS = 500, 60
 """Pages with links in one epoch of links, and links on each."""
-WARM_UP, EPOCHS = 8, 5
+WARM_UP, WARM_LINKS, EPOCHS = 8, 60, 5
+"""Epochs of pages and of links before the warm ones: 1.8 million links, what a cell meets in some minutes; and those."""
 NOW = ManualClock().now()
 FETCHED_SHARE = 4
 """One URL in so many has been fetched."""
@@ -282,7 +283,8 @@ def work(folder: Path, urls: int) -> dict[str, Any]:
     cold = bench.round()
     for _ in range(WARM_UP):
         bench.pages()
-        bench.links(bench.mixed)
+    for _ in range(WARM_LINKS):
+        bench.links(bench.seen)
     rounds = [bench.round() for _ in range(EPOCHS)]
     seen = rig.frontier.seen
     kv.close()
