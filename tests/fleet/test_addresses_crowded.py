@@ -64,4 +64,4 @@ def test_three_hundred_hosts_on_three_addresses_in_two_cells(tmp_path: Path) -> 
 def test_cells_and_nats_that_are_killed_leave_no_trace_at_the_addresses(tmp_path: Path) -> None:
     found = crawl(tmp_path, hosts=60, delay=0.1, seconds=60.0, kills=6)
 
-    assert min(min(use.by_cell.values()) for use in found) > 50
+    assert min(min(use.by_cell.values()) for use in found) > 20
