@@ -223,6 +223,13 @@ def test_a_request_at_another_time_is_not_the_rows(crawl: Crawl) -> None:
     assert len(fetches_match_log(crawl.lake, crawl.log)) == 2  # the row has none, and the request is surplus
 
 
+def test_on_a_busy_machine_the_two_ends_may_see_a_start_differently(crawl: Crawl) -> None:
+    crawl.log[1] = msgspec.structs.replace(crawl.log[1], start=crawl.log[1].start + 0.4)
+
+    assert len(fetches_match_log(crawl.lake, crawl.log)) == 2
+    assert fetches_match_log(crawl.lake, crawl.log, wire=0.5) == []
+
+
 def test_two_rows_do_not_share_one_request(crawl: Crawl) -> None:
     crawl.commit(fetched("f9", "https://a.test/1", T0 + 2.0))
 
