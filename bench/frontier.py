@@ -59,7 +59,7 @@ PAGES = 3_000
 LINKED, LINKS = 500, 60
 """Pages with links in one epoch of links, and links on each."""
 WARM_UP, WARM_LINKS, EPOCHS = 8, 60, 5
-"""Epochs of pages and of links before the warm ones: 1.8 million links, what a cell meets in some minutes; and those."""
+"""Epochs of pages and of links before the warm ones (1.8 million links: some minutes of a cell), and the warm ones."""
 NOW = ManualClock().now()
 FETCHED_SHARE = 4
 """One URL in so many has been fetched."""

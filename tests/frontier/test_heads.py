@@ -1,10 +1,12 @@
 """The heads of queues in memory: in step with the store, and bounded by settings."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawl_platform.frontier.hosts import HEAD, HostState, Move
+from crawl_platform.frontier.hosts import HEAD, PREFETCH, HostState, Move
 from crawl_platform.frontier.kv import Batch, MemoryKV
 from crawl_platform.frontier.lease import Lease
 from crawl_platform.frontier.records import LANES, HostRecord, Waiting, encode, queue_key
@@ -167,3 +169,37 @@ def test_heads_are_kept_for_so_many_hosts_and_every_host_is_served_all_the_same(
 
 def test_ablation_without_the_bound_the_heads_of_every_known_host_stay() -> None:
     assert kept(crowd(active_hosts=1_000)) == 30
+
+
+def test_what_a_host_takes_of_memory_does_not_grow_with_its_queue() -> None:
+    rig = FrontierRig(A)
+    rig.discover(*(url(f"{n}") for n in range(2_000)))
+    for n in range(3):
+        rig.finish(rig.claim_page(), "gone")
+        rig.discover(*(url(f"more-{n}-{m}") for m in range(100)))
+
+    state = rig.frontier.hosts[A]
+
+    assert state.record.queued == 2_297
+    assert max(len(entries) for entries in state.heads.values()) <= 2 * HEAD
+    assert len(state.records) <= PREFETCH
+
+
+@pytest.mark.long
+def test_a_host_that_is_known_and_not_active_takes_a_few_kilobytes() -> None:
+    """What grows with known hosts is a record, a time and an entry in the book: 4 KB with 8 sections learnt."""
+    count = 5_000
+    hosts = [f"www.host-{n}.test" for n in range(count)]
+    limits = FrontierSettings(bloom_capacity=200_000, seen_cache=1_024, active_hosts=50)
+    rig = FrontierRig(*hosts, settings=limits, open_robots=False)
+    sections = ("news", "world", "science", "culture", "products", "reviews", "people", "archive")
+    for host in hosts:
+        rig.discover(*(url(f"{section}/a-page", host) for section in sections))
+
+    tracemalloc.start()
+    rig.restart()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert kept(rig) == 50
+    assert taken / count < 6_000, taken / count
