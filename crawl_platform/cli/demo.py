@@ -80,7 +80,9 @@ def demo(web_seed: int, seconds: float | None, port: int, home: Path) -> None:
                 click.echo("")
             show.summary()
             if show.elapsed < LONG_ENOUGH and not (show.complete and show.analysis.complete):
-                click.echo(f"In {show.elapsed:.0f} s not everything can be seen: give it 240 (make demo FOR=240).")
+                click.echo(
+                    f"In {show.elapsed:.0f} s not everything can be seen: give it 240 (make demo FOR=240)."
+                )
             click.echo("stopping …")
     clean = show.verdict(read_log(web_log))
     seen = show.complete and (seconds is None or seconds < LONG_ENOUGH or show.analysis.complete)
