@@ -43,6 +43,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         Plan("other.test", 2_000),
         Plan("gone.test", 30),
         Plan("stays.test", 30),
+        Plan("back.test", 30),
     )
     with serve(tmp_path_factory.mktemp("web"), *plans) as running_world:
         yield running_world
@@ -154,6 +155,8 @@ def test_it_is_audited_and_the_exclusion_keeps_the_name(fleet: Fleet, world: Wor
 def test_pages_below_an_address_go_and_their_host_is_crawled_on(fleet: Fleet, world: World) -> None:
     command = Command(fleet.home)
     private = world.url("stays.test", "p1")  # p1.html, p10.html … p19.html
+    fleet.seed([world.url("stays.test")])
+    fleet.wait_quiet()
 
     done = command.json("purge", private, "--yes", "--now", "--reason", "they name somebody")
 
@@ -176,11 +179,14 @@ def test_pages_below_an_address_go_and_their_host_is_crawled_on(fleet: Fleet, wo
 @pytest.mark.long
 def test_a_host_that_is_let_in_again_is_crawled_anew(fleet: Fleet, world: World) -> None:
     command = Command(fleet.home)
-    before = len(fleet.requests_to("gone.test"))
+    fleet.seed([world.url("back.test")])
+    fleet.wait_quiet()
+    before = len(fleet.requests_to("back.test"))
+    command.json("purge", "*.back.test", "--yes", "--reason", "a mistake")
 
-    assert command("exclude", "*.gone.test", "--lift").exit_code == 0
-    fleet.seed([world.url("gone.test")])
-    eventually(lambda: len(fleet.requests_to("gone.test")) >= before + 30, 30.0, "all of it is asked for")
+    assert command("exclude", "*.back.test", "--lift").exit_code == 0
+    fleet.seed([world.url("back.test")])
+    eventually(lambda: len(fleet.requests_to("back.test")) >= before + 30, 30.0, "all of it is asked for")
 
 
 # pauses
