@@ -76,9 +76,10 @@ def demo(web_seed: int, seconds: float | None, port: int, home: Path) -> None:
             try:
                 Crawl(settings).fleet.seed(web.ready.seeds, reason="demo seed")
                 show.run(seconds, interrupts)
+                show.summary(whole=True)
             except KeyboardInterrupt:
                 click.echo("")
-            show.summary()
+                show.summary(whole=False)
             if show.elapsed < LONG_ENOUGH and not (show.complete and show.analysis.complete):
                 click.echo(
                     f"In {show.elapsed:.0f} s not everything can be seen: give it 240 (make demo FOR=240)."

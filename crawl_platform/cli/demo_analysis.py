@@ -63,6 +63,10 @@ class Analysis:
                 self.seen.add(name)
                 yield told
 
+    def missing(self) -> Iterator[str]:
+        """What was not seen."""
+        yield from (f"NOT seen: {name}" for name in self._parts if name not in self.seen)
+
     def summary(self) -> Iterator[str]:
         """The last word of every part, what was not seen, and which promise is broken."""
         for name, part in self._parts.items():

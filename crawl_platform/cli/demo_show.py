@@ -193,8 +193,9 @@ class Show:
             f"{row['changed']:,} found a change, {row['promoted']} promotions"
         )
 
-    def summary(self) -> None:
-        """What was seen, and what to open and query."""
+    def summary(self, *, whole: bool) -> None:
+        """What was seen, and what to open and query; `whole`: with the last word of the analysis, which takes seconds
+        that whoever pressed Ctrl-C does not have."""
         for name in self._milestones:
             if name not in self.seen:
                 self.say(f"NOT seen: {name}")
@@ -204,7 +205,7 @@ class Show:
             self.say(
                 f"fastlane: {len(took)} recrawls, median {middle:.1f} s, slowest {worst:.1f} s until in the lake"
             )
-        for line in self.analysis.summary():
+        for line in self.analysis.summary() if whole else self.analysis.missing():
             click.echo(line)
         home = self.settings.root
         shown = home.relative_to(Path.cwd()) if home.is_relative_to(Path.cwd()) else home

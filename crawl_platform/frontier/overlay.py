@@ -112,7 +112,10 @@ class Overlay:
         """The record of a leased URL: a copy of what was claimed, unless it has been changed since."""
         state = self._frontier.hosts.get(lease.host)
         key = url_key(lease.shard, lease.host, lease.url)
-        if key not in self.records and state is not None and state.leased.get(lease.url) is False:
+        unchanged = state is not None and state.leased.get(lease.url) is False
+        if (
+            key not in self.records and unchanged and not lease.as_page
+        ):  # a lease as page has another record by then
             self.records[key] = msgspec.structs.replace(lease.record)
         return self.load(lease.host, lease.url) or lease.record
 

@@ -17,8 +17,9 @@ from tests.fleet.sites import Plan, serve
 
 
 def test_status_says_what_holds_a_cell_back_and_what_should_be_in_flight(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     beat = {"rate": 40.0, "latency": 0.5, "in_flight": 19, "slots": 128, "pages": 7}
     cells = [{"cell": f"cell-{n}", "held_by": held, **beat} for n, held in enumerate(HELD_BY)]
     report = {
