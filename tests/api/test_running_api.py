@@ -102,6 +102,7 @@ def test_a_wrong_token_is_refused_and_asks_nothing(running: tuple[Command, str],
     assert command.json("sql", "SELECT count(*) AS n FROM requests") == before
 
 
+@pytest.mark.long
 def test_a_killed_api_is_started_again_at_the_same_place_and_knows_its_keys(
     running: tuple[Command, str], api: Process
 ) -> None:
@@ -127,6 +128,7 @@ def command_status(command: Command) -> dict[str, list[dict[str, int | str]]]:
     return found
 
 
+@pytest.mark.long
 def test_killed_between_publication_and_row_the_repeat_completes_it_once(
     running: tuple[Command, str], tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ def test_what_is_no_host_domain_or_url_is_neither_excluded_nor_purged(
     assert "neither a hostname nor *.domain" in refused.output or "is no URL" in refused.output
 
 
+@pytest.mark.long
 def test_a_purge_is_a_preview_unless_it_is_meant_and_needs_a_reason_and_a_fleet(still_crawl: Path) -> None:
     shown = crawl("purge", "a.test", home=still_crawl)
     assert shown.exit_code == 0

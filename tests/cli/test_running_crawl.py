@@ -46,6 +46,7 @@ def test_explain_tells_the_life_of_a_page(running: tuple[Command, str]) -> None:
     assert "waits in the refresh lane" in crawl("explain", f"{root}one.html").stdout
 
 
+@pytest.mark.long
 def test_recrawl_fetches_once_more_and_keeps_the_request(running: tuple[Command, str]) -> None:
     crawl, root = running
 
@@ -57,6 +58,7 @@ def test_recrawl_fetches_once_more_and_keeps_the_request(running: tuple[Command,
     assert asked == [{"kind": "recrawl", "via": "exchange", "reason": "a test"}]
 
 
+@pytest.mark.long
 def test_a_queue_is_cut_after_a_preview_and_the_request_is_kept(running: tuple[Command, str]) -> None:
     crawl, root = running
     crawl("pause")
@@ -90,6 +92,7 @@ def test_recrawl_of_a_horizon_host_is_refused(running: tuple[Command, str]) -> N
     assert "on the horizon: promote it first" in refused.stderr
 
 
+@pytest.mark.long
 def test_a_request_to_promote_waits_for_the_decision(running: tuple[Command, str]) -> None:
     crawl, _ = running
 
@@ -122,6 +125,7 @@ def test_exclusion_is_written_down_and_beats_the_seed(running: tuple[Command, st
     assert "excluded" in refused.stderr
 
 
+@pytest.mark.long
 def test_top_shows_one_picture(running: tuple[Command, str]) -> None:
     crawl, _ = running
 

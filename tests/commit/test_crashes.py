@@ -132,6 +132,7 @@ def test_dying_again_and_again_commits_all_once(lake: Lake, clock: ManualClock) 
 
 @given(data=st.data())
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.long
 def test_in_any_order_with_repeats_and_deaths_every_manifest_is_committed_once(
     new_lake: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

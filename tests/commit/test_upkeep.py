@@ -77,6 +77,7 @@ def committed_once_now(lake: Lake) -> bool:
     return len(ids(lake)) == len(set(ids(lake)))
 
 
+@pytest.mark.long
 def test_a_stale_committer_that_has_the_tables_open_changes_nothing(aging: AgingLake) -> None:
     stale = aging.new_committer()
     made = old_manifests_after_upkeep(aging)
@@ -123,6 +124,7 @@ def test_without_news_there_is_no_commit(aging: AgingLake) -> None:
     assert aging.committer.publish_versions() is None
 
 
+@pytest.mark.long
 def test_half_a_round_is_not_shown(aging: AgingLake) -> None:
     """A committer died between two tables; upkeep comes before the round is taken up again."""
     aging.busy_day()
@@ -200,6 +202,7 @@ def test_killed_at_any_point_the_lake_can_be_read_and_the_next_run_goes_on(home:
     assert [len(lake.delta(name).file_uris()) for name in ("fetches", "links", "pages")] == [2, 2, 2]
 
 
+@pytest.mark.long
 def test_what_a_kill_left_behind_is_swept_later(home: Path) -> None:
     lake = Lake(home / "lake")
     run_child(home, "upkeep.written:1")

@@ -108,6 +108,7 @@ def test_the_pages_and_edges_of_a_bigger_manual(tmp_path: Path, manual: Manual) 
         assert_drained(result.fleet)
 
 
+@pytest.mark.long
 def test_a_page_above_the_cap_is_cut_and_says_so(tmp_path: Path) -> None:
     folder = tmp_path / "big"
     folder.mkdir()

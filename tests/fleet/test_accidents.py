@@ -238,7 +238,15 @@ STORIES: dict[str, Callable[[Path], None]] = {
         two_cells_exchange_what_they_find_through_the_inbox,
     )
 }
-SLOW = at_the_default_delay_of_one_second_the_server_sees_one_second.__name__
+LONG = {
+    story.__name__
+    for story in (
+        the_crawl_goes_on_without_nats_and_everything_arrives_afterwards,
+        at_the_default_delay_of_one_second_the_server_sees_one_second,
+        when_the_supervisor_is_killed_its_children_end_and_a_new_one_takes_over,
+    )
+}
+"""Told by `make test-long`; `make test` kills supervisors in test_campaign.py."""
 
 
 @pytest.fixture(scope="module")
@@ -251,7 +259,7 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize(
-    "story", [pytest.param(name, marks=[pytest.mark.slow] * (name == SLOW)) for name in STORIES]
+    "story", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in STORIES]
 )
 def test_whatever_happens(told: Together, story: str) -> None:
     told.result(story)

@@ -212,6 +212,7 @@ async def stress(home: Path, seed: int) -> list[str]:
 @pytest.mark.parametrize(
     "what", ["whose it is", "what it still rests", "that others wait", "compare and swap"]
 )
+@pytest.mark.long
 async def test_ablation_without_it_somebody_suffers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:

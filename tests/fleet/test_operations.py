@@ -62,6 +62,7 @@ def test_a_recrawl_is_in_the_lake_within_five_seconds(running: Fleet, world: Wor
     assert took < 5.0
 
 
+@pytest.mark.long
 def test_a_request_that_comes_twice_is_one_request(running: Fleet, world: World) -> None:
     for _ in range(2):
         running.client.recrawl(world.url("small.test", "p8.html"), request_id="again-2")
@@ -117,6 +118,7 @@ def test_a_window_with_a_small_allocation_is_obeyed(running: Fleet, world: World
     )
 
 
+@pytest.mark.long
 def test_a_group_is_given_what_its_window_allots_and_is_believed_what_is_told_of_it(
     running: Fleet, world: World
 ) -> None:
@@ -204,6 +206,7 @@ def test_a_second_supervisor_on_the_same_home_is_refused(running: Fleet) -> None
     assert [child.pid for child in after.children] == [child.pid for child in before.children]
 
 
+@pytest.mark.long
 def test_logs_are_rotated_and_the_server_saw_a_polite_fleet(running: Fleet, world: World) -> None:
     running.wait_quiet()
     running.stop()

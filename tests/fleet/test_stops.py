@@ -91,6 +91,7 @@ def asks_on(fleet: Fleet, host: str) -> None:
 # purge first: its sites are small
 
 
+@pytest.mark.long
 def test_a_purge_leaves_nothing_of_a_host_and_all_of_the_others(fleet: Fleet, world: World) -> None:
     command = Command(fleet.home)
     fleet.seed([world.url("gone.test"), world.url("stays.test")])

@@ -76,6 +76,7 @@ def assert_whole(fleet: Fleet, world: World, before: list[object]) -> None:
     assert news == [{"fetch_id": "news-2"}], "retention has let go of the old versions"
 
 
+@pytest.mark.long
 def test_a_crawl_goes_on_while_the_lake_is_looked_after(fleet: Fleet, world: World) -> None:
     before = old_rows(fleet.lake)
     fleet.start()
@@ -105,6 +106,7 @@ def test_a_crawl_goes_on_while_the_lake_is_looked_after(fleet: Fleet, world: Wor
     assert [row["action"] for row in noted] == ["compact", "retain"]
 
 
+@pytest.mark.long
 def test_what_is_no_order_is_answered_and_the_next_order_done(fleet: Fleet) -> None:
     fleet.start()
 

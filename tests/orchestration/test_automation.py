@@ -39,6 +39,7 @@ def test_new_tables_make_the_whole_chain_due_in_one_tick(harness, crawl):
     assert harness.tick() >= DECISIONS
 
 
+@pytest.mark.long
 def test_nothing_is_due_again_without_news(harness, crawl):
     harness.tick()
     small_web(crawl)

@@ -76,6 +76,7 @@ def test_a_project_that_dbt_cannot_read_is_refused_in_dbts_words(project):
         parse(project)
 
 
+@pytest.mark.long
 def test_asking_dbt_writes_nothing_into_the_project(project):
     before = sorted(project.rglob("*"))
 
@@ -84,6 +85,7 @@ def test_asking_dbt_writes_nothing_into_the_project(project):
     assert sorted(project.rglob("*")) == before
 
 
+@pytest.mark.long
 def test_loading_the_definitions_does_not_load_dbt(tmp_path):
     """dbt and dagster-dbt would double the time that each run takes to start."""
     program = (

@@ -474,6 +474,7 @@ class Reader:
         self._process.communicate(timeout=PATIENCE)
 
 
+@pytest.mark.long
 def test_a_reader_that_holds_the_old_file_is_neither_blocked_nor_broken_by_a_swap(scene):
     with duckdb.connect(str(scene.warehouse.path)) as connection:
         connection.execute("CREATE TABLE host_daily AS SELECT 7 AS fetches")

@@ -75,6 +75,7 @@ def test_every_promotion_cites_a_decision_with_numbers_and_words(harness, crawl,
     assert {"trust", "spam_mass", "independent_support", "rules", "supporters"} <= set(evidence)
 
 
+@pytest.mark.long
 def test_the_same_inputs_give_the_same_decisions_and_the_same_bytes(harness, crawl, lake):
     small_web(crawl)
     harness.decide()

@@ -637,6 +637,7 @@ def test_a_dear_group_gets_less_than_a_cheap_one_of_the_same_worth(harness, craw
     assert rows["/quick/*"]["fetches"] > 1.5 * rows["/slow/*"]["fetches"]
 
 
+@pytest.mark.long
 def test_chance_has_its_part_and_says_how_likely_it_was(harness, crawl, lake, clock):
     two_groups(crawl, clock)
     seen = []

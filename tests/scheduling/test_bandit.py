@@ -28,6 +28,7 @@ def test_a_bonus_that_is_not_divided_by_the_cost_buys_what_is_dear():
     assert np.mean([play(seed, undivided) for seed in SEEDS]) < 0.80
 
 
+@pytest.mark.long
 def test_a_group_of_which_little_is_known_does_not_get_a_whole_window_at_once():
     """Ablation: fetches in flight count for nothing."""
     cautious, hasty = ([play(seed, drift=True, cautious=c) for seed in SEEDS] for c in (True, False))
