@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -73,6 +74,7 @@ def test_any_body_and_key_get_an_answer_below_500(home: Path, sent: list[tuple[s
 
 @FEW
 @given(urls=st.lists(WORDS, min_size=BATCH))
+@pytest.mark.long
 def test_any_url_can_be_asked_to_be_explained(home: Path, urls: list[str]) -> None:
     async def work(api: Any) -> None:
         for url in urls[:BATCH]:

@@ -29,6 +29,8 @@ from crawl_platform.testing.builders import tiny_lake
 from crawl_platform.testing.invariants import committed_once, links_have_fetches
 from tests.lake.aging import AgingLake, clock_days_ago
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def aging(lake: Lake) -> AgingLake:

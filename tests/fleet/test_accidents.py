@@ -244,6 +244,7 @@ LONG = {
         the_crawl_goes_on_without_nats_and_everything_arrives_afterwards,
         at_the_default_delay_of_one_second_the_server_sees_one_second,
         when_the_supervisor_is_killed_its_children_end_and_a_new_one_takes_over,
+        a_cell_refuses_a_lake_that_was_restored_to_an_older_state,
     )
 }
 """Told by `make test-long`; `make test` kills supervisors in test_campaign.py."""

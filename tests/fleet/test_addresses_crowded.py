@@ -40,6 +40,7 @@ def crawl(folder: Path, hosts: int, delay: float, seconds: float, kills: int = 0
     return uses(log, begin, end, delay, 2, shards)
 
 
+@pytest.mark.long
 def test_two_cells_use_three_addresses_to_the_full_and_share_them_fairly(tmp_path: Path) -> None:
     found = crawl(tmp_path, hosts=45, delay=0.2, seconds=4.0)
 

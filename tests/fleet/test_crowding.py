@@ -46,6 +46,7 @@ async def test_large_slow_and_dead_hosts_take_nothing_from_plain_ones(tmp_path: 
     assert sum(counts[host] for host in SLOW) >= len(SLOW) / 2, "they are not forgotten either"
 
 
+@pytest.mark.long
 async def test_ablation_without_a_room_for_the_unproven_slow_and_dead_hosts_fill_the_slots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

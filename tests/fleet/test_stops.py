@@ -136,6 +136,7 @@ def in_stores(home: Path, word: bytes) -> list[bytes]:
     ]
 
 
+@pytest.mark.long
 def test_it_is_audited_and_the_exclusion_keeps_the_name(fleet: Fleet, world: World) -> None:
     (purge,) = purges(fleet.lake.root)
 

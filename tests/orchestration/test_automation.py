@@ -68,6 +68,7 @@ def test_an_update_on_the_tick_right_after_a_request_is_not_lost(harness, crawl,
     assert "link_graph" in harness.tick()
 
 
+@pytest.mark.long
 def test_the_chain_stays_one_run_when_its_last_one_has_just_ended(harness, crawl, clock):
     harness.tick()
     small_web(crawl)

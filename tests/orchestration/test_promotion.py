@@ -172,6 +172,7 @@ def test_an_excluded_host_is_held_also_by_a_pattern(harness, crawl, lake, clock)
     assert verdict_of(lake, "honest-0.test")["reason"].startswith("excluded by an operator")
 
 
+@pytest.mark.long
 def test_the_materialization_shows_this_times_verdicts_and_the_last_promotions(harness, crawl):
     small_web(crawl)
     harness.decide()
@@ -285,6 +286,7 @@ def test_without_trusted_hosts_there_is_nothing_to_rank_and_no_failure(harness, 
 # --- handing over ---
 
 
+@pytest.mark.long
 def test_decided_promotions_reach_the_fleet_without_a_run(harness, crawl, fleet, lake):
     small_web(crawl)
     harness.decide()
@@ -442,6 +444,7 @@ def test_requests_published_by_others_are_left_alone(harness, lake, clock, fleet
     assert fleet.calls == 0
 
 
+@pytest.mark.long
 def test_links_that_were_under_way_follow_their_host(harness, crawl, lake, clock, fleet):
     small_web(crawl)
     harness.decide()

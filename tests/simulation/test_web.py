@@ -43,6 +43,7 @@ def _host(web: SyntheticWeb, kind: str) -> Host:
     return next(h for h in web.hosts.values() if h.kind == kind)
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_web_in_another_process() -> None:
     digests = {
         subprocess.run(
