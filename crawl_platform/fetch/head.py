@@ -73,7 +73,7 @@ def _mend_one(head: bytes, start: int) -> Mended:
         raise ValueError("no status")
     if not re.match(rb"HTTP/1\.[01] \d{3}( |$)", lines[0]):
         found.add(Oddity.STATUS_LINE)
-    reason = _CONTROL.sub(b"", status[2].strip())
+    reason = _CONTROL.sub(b"", status[2]).strip()
     headers = _framed(_fields(lines[1:], found), found)
     code = int(status[1])
     lengths = [value for name, value in headers if name.lower() == b"content-length"]
@@ -90,7 +90,8 @@ def _fields(lines: list[bytes], found: set[Oddity]) -> list[tuple[bytes, bytes]]
     for line in lines:
         if line[:1] in (b" ", b"\t"):
             if fields:
-                fields[-1] = (fields[-1][0], fields[-1][1] + b" " + _clean(line.strip(), found))
+                name, value = fields[-1]
+                fields[-1] = (name, b" ".join((value, _clean(line.strip(), found))).strip())
             found.add(Oddity.FOLDED_HEADER)
             continue
         name, colon, value = line.partition(b":")
@@ -107,7 +108,7 @@ def _clean(value: bytes, found: set[Oddity]) -> bytes:
     cleaned = _CONTROL.sub(b" ", value)
     if cleaned != value:
         found.add(Oddity.JUNK_HEADER)
-    return cleaned
+    return cleaned.strip()
 
 
 def _framed(fields: list[tuple[bytes, bytes]], found: set[Oddity]) -> list[tuple[bytes, bytes]]:

@@ -1,7 +1,7 @@
 """Heads that aiohttp's parser refuses, repaired without a socket."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crawl_platform.fetch.head import looks_like_http, mend, oddities
@@ -66,6 +66,9 @@ LINES = st.lists(
 @given(
     st.sampled_from([b"HTTP/1.1 200 OK", b"http/1.0 301", b"x", b"", b"HTTP/1.1 99", b"\0HTTP/2 200"]), LINES
 )
+@example(b"HTTP/1.1 200 OK", [b"A:", b" "])
+@example(b"HTTP/1.1 200 OK", [b"A: \x01 b", b" \x02"])
+@example(b"HTTP/1.1 200 \x01 OK \x02", [])
 def test_what_comes_out_is_whole_and_needs_no_more_mending(status: bytes, lines: list[bytes]) -> None:
     raw = b"\r\n".join([status, *lines, b"", b"rest"])
     try:
