@@ -263,7 +263,7 @@ def _makes(path: Path) -> str:
 
 
 def test_of_many_that_make_the_key_at_once_all_use_the_same(tmp_path: Path) -> None:
-    with multiprocessing.get_context("fork").Pool(4) as pool:
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
         assert len(set(pool.map(_makes, [tmp_path / "run" / "key.pem"] * 16))) == 1
 
 
