@@ -10,7 +10,7 @@ from scipy.special import digamma
 from bench.freshness.world import World
 from crawl_platform.scheduling.change_rate import HALF_LIFE, SMALLEST, update_page
 from crawl_platform.scheduling.group_prior import fit_gamma
-from crawl_platform.scheduling.refresh import bayes_index
+from crawl_platform.scheduling.refresh import bayes_index, known_rate_index
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -54,13 +54,7 @@ class True_(Blind):
         self.rate = world.rate
 
     def priority(self, now: float, age: Floats) -> Floats:
-        return known_rate(self.rate, age, self.importance)
-
-
-def known_rate(rate: Floats, age: Floats, importance: Floats) -> Floats:
-    """(imp/λ)(1 − (1+x)e^{−x}) with x = λ·age."""
-    x = rate * age
-    return np.asarray(importance / rate * -(np.expm1(-x) + x * np.exp(-x)))
+        return known_rate_index(self.rate, age, self.importance)
 
 
 class Adaptive(Blind):
@@ -90,7 +84,7 @@ class Naive(Blind):
 
     def priority(self, now: float, age: Floats) -> Floats:
         rate = np.maximum(self.found, 0.5) / np.maximum(self.watched, 1e-9)
-        return known_rate(np.where(self.watched > 0, rate, self.first), age, self.importance)
+        return known_rate_index(np.where(self.watched > 0, rate, self.first), age, self.importance)
 
     def learn(self, pages: Ints, now: float, age: Floats, changed: NDArray[np.bool_]) -> None:
         self.found[pages] += changed

@@ -7,7 +7,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from crawl_platform.scheduling.policies import cho, even_freshness
+from crawl_platform.scheduling.policies import cho
+from crawl_platform.scheduling.refresh import expected_freshness
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -124,4 +125,4 @@ def optimum(world: World) -> float:
             visits[own] = cho(world.importance[own], world.rate[own], host_cap).rates
         free &= ~np.isin(world.host, over)
         left -= host_cap * len(over)
-    return float((world.importance * even_freshness(world.rate, visits)).sum())
+    return float((world.importance * expected_freshness(world.rate, visits)).sum())

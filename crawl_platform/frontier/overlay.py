@@ -113,9 +113,8 @@ class Overlay:
         state = self._frontier.hosts.get(lease.host)
         key = url_key(lease.shard, lease.host, lease.url)
         unchanged = state is not None and state.leased.get(lease.url) is False
-        if (
-            key not in self.records and unchanged and not lease.as_page
-        ):  # a lease as page has another record by then
+        # A sitemap that proved a page is leased as one: its record is another than what was claimed.
+        if key not in self.records and unchanged and not lease.as_page:
             self.records[key] = msgspec.structs.replace(lease.record)
         return self.load(lease.host, lease.url) or lease.record
 

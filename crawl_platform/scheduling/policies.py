@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import lambertw
 
+from crawl_platform.scheduling.refresh import expected_freshness
+
 Floats = NDArray[np.float64]
 
 BISECTIONS = 100
@@ -58,7 +60,7 @@ def cho(importance: ArrayLike, change_rate: ArrayLike, budget: float) -> Best:
     more, less = (_even_rates(mu, rate, np.exp(end)) for end in (low, high))
     between = more.sum() - less.sum()
     visits = less + (more - less) * ((budget - less.sum()) / between if between > 0 else 0.0)
-    return Best(visits, float(np.exp(high)), float((mu * even_freshness(rate, visits)).sum()))
+    return Best(visits, float(np.exp(high)), float((mu * expected_freshness(rate, visits)).sum()))
 
 
 def _even_rates(mu: Floats, rate: Floats, multiplier: float) -> Floats:
@@ -76,13 +78,6 @@ def _even_rates(mu: Floats, rate: Floats, multiplier: float) -> Floats:
         over = -np.expm1(-ratio[near]) - ratio[near] * np.exp(-ratio[near]) - part[near]
         ratio[near] -= over / (ratio[near] * np.exp(-ratio[near]))
     return np.asarray(np.where(served, rate / ratio, 0.0))
-
-
-def even_freshness(change_rate: Floats, visits: Floats) -> Floats:
-    """Share of time that copies are fresh which are fetched `visits` times per unit of time, at even intervals."""
-    per_change = np.divide(visits, change_rate)
-    fresh = per_change * -np.expm1(-1.0 / np.maximum(per_change, 1e-300))
-    return np.asarray(np.where(visits > 0, fresh, 0.0))
 
 
 def kolobov(importance: ArrayLike, change_rate: ArrayLike, budget: float, *, signalled: bool = False) -> Best:

@@ -40,15 +40,21 @@ def bayes_index(
     return value
 
 
-def known_rate_index(rate: float, age: float, importance: float = 1.0, cost: float = 1.0) -> float:
+def known_rate_index(
+    rate: ArrayLike, age: ArrayLike, importance: ArrayLike = 1.0, cost: ArrayLike = 1.0
+) -> Floats:
     """The same value when the rate (changes per day) is known: the yardstick in tests and benchmarks."""
+    rate, age, importance, cost = (np.asarray(value, np.float64) for value in (rate, age, importance, cost))
     x = rate * age
-    return importance / (rate * cost) * -(math.expm1(-x) + x * math.exp(-x))
+    return np.asarray(importance / (rate * cost) * -(np.expm1(-x) + x * np.exp(-x)))
 
 
-def expected_freshness(rate: float, fetch_rate: float) -> float:
-    """Share of time that a copy fetched `fetch_rate` times a day at even intervals is fresh."""
-    return fetch_rate / rate * -math.expm1(-rate / fetch_rate)
+def expected_freshness(rate: ArrayLike, fetch_rate: ArrayLike) -> Floats:
+    """Share of time that a copy fetched `fetch_rate` times a day at even intervals is fresh; 0 if it never is."""
+    visits = np.asarray(fetch_rate, np.float64)
+    per_change = visits / np.asarray(rate, np.float64)
+    fresh = per_change * -np.expm1(-1.0 / np.maximum(per_change, 1e-300))
+    return np.asarray(np.where(visits > 0, fresh, 0.0))
 
 
 def change_chance(a: float, b: float, age: float) -> float:

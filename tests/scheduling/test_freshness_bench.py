@@ -12,7 +12,7 @@ from bench.freshness.__main__ import measure
 from bench.freshness.crawl import crawl, overlaps, pick, rank_within
 from bench.freshness.policies import POLICIES
 from bench.freshness.world import Params, World, generate, optimum, read_params, reflected
-from crawl_platform.scheduling.policies import even_freshness
+from crawl_platform.scheduling.refresh import expected_freshness
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases"
 SMALL = Params(
@@ -109,7 +109,7 @@ def test_no_policy_but_the_yardstick_looks_at_rates_or_changes_to_come(policy: s
 def test_the_optimum_is_one_of_equal_yields_within_the_budgets(world: World) -> None:
     spread = generate(msgspec.structs.replace(SMALL, host_cap_per_tick=48), 1)
     best = optimum(spread)
-    even = even_freshness(spread.rate, np.full(SMALL.n_pages, SMALL.fetch_per_day / SMALL.n_pages))
+    even = expected_freshness(spread.rate, np.full(SMALL.n_pages, SMALL.fetch_per_day / SMALL.n_pages))
 
     assert best > float((spread.importance * even).sum())
     assert optimum(

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawl_platform.scheduling.policies import azar, cho, even_freshness, kolobov
+from crawl_platform.scheduling.policies import azar, cho, kolobov
+from crawl_platform.scheduling.refresh import expected_freshness
 from tests.scheduling.cases import case_lines
 
 positive = st.floats(1e-3, 1e3)
@@ -46,8 +47,8 @@ def test_the_published_table_of_five_pages() -> None:
 
     assert best.rates.round(2).tolist() == [1.15, 1.36, 1.35, 1.14, 0.0]
     assert best.objective == pytest.approx(example["mean_freshness"], rel=1e-9)
-    assert even_freshness(rate, np.ones(5)).mean() == pytest.approx(example["uniform"], rel=1e-9)
-    assert even_freshness(rate, rate / 3).mean() == pytest.approx(example["proportional"], rel=1e-9)
+    assert expected_freshness(rate, np.ones(5)).mean() == pytest.approx(example["uniform"], rel=1e-9)
+    assert expected_freshness(rate, rate / 3).mean() == pytest.approx(example["proportional"], rel=1e-9)
 
 
 def test_the_published_shares_of_the_web() -> None:
@@ -55,7 +56,7 @@ def test_the_published_shares_of_the_web() -> None:
     share, rate = np.array(example["fractions"]), 1.0 / np.array(example["change_interval_days"])
 
     def freshness(visits: np.ndarray) -> float:
-        return float((share * even_freshness(rate, visits)).sum())
+        return float((share * expected_freshness(rate, visits)).sum())
 
     many = np.repeat(np.arange(5), (share * 100).round().astype(int))
     best = cho(np.full(len(many), 0.01), rate[many], len(many) / 30)
@@ -91,7 +92,7 @@ def test_even_intervals_beat_any_shift_of_a_bit_of_the_budget(
     step = 0.01 * shifted[giver]
     shifted[giver] -= step
     shifted[taker] += step
-    assert (mu * even_freshness(rate, shifted)).sum() <= best.objective * (1 + 1e-9)
+    assert (mu * expected_freshness(rate, shifted)).sum() <= best.objective * (1 + 1e-9)
 
 
 @given(pages, positive)
