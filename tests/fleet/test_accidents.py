@@ -25,7 +25,7 @@ from tests.fleet.checks import (
 )
 from tests.fleet.harness import Fleet, eventually
 from tests.fleet.sites import Plan, serve
-from tests.fleet.together import Together, side_by_side
+from tests.fleet.together import Together, told
 
 SHARDS = 8
 """Of the fleet of two cells: the even ones are given to cell-0, the odd ones to cell-1."""
@@ -251,16 +251,13 @@ LONG = {
 
 
 @pytest.fixture(scope="module")
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Together]:
-    def run(story: str) -> None:
-        STORIES[story](tmp_path_factory.mktemp(story[:20]))
-
-    with side_by_side(request, "story", run) as together:
+def telling(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Together]:
+    with told(request, tmp_path_factory, STORIES) as together:
         yield together
 
 
 @pytest.mark.parametrize(
     "story", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in STORIES]
 )
-def test_whatever_happens(told: Together, story: str) -> None:
-    told.result(story)
+def test_whatever_happens(telling: Together, story: str) -> None:
+    telling.result(story)

@@ -35,7 +35,7 @@ from tests.fleet.checks import (
 )
 from tests.fleet.harness import DELAY, Fleet, eventually, fetch_from
 from tests.fleet.sites import Plan, Site, serve
-from tests.fleet.together import Together, side_by_side
+from tests.fleet.together import Together, told
 
 pytestmark = pytest.mark.long
 
@@ -328,14 +328,11 @@ STORIES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.fixture(scope="module")
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Together]:
-    def run(story: str) -> None:
-        STORIES[story](tmp_path_factory.mktemp(story[:20]))
-
-    with side_by_side(request, "story", run) as together:
+def telling(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Together]:
+    with told(request, tmp_path_factory, STORIES) as together:
         yield together
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_what_machines_and_operators_do(told: Together, story: str) -> None:
-    told.result(story)
+def test_what_machines_and_operators_do(telling: Together, story: str) -> None:
+    telling.result(story)

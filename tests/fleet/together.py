@@ -4,9 +4,10 @@ Each scenario is a function of a folder of its own, with its own web and fleet; 
 Only scenarios of tests that were selected are run.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +34,14 @@ def side_by_side(
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         yield Together({name: pool.submit(run, name) for name in names})
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def told(
+    request: pytest.FixtureRequest,
+    folders: pytest.TempPathFactory,
+    stories: Mapping[str, Callable[[Path], None]],
+) -> Iterator[Together]:
+    """Tell those of `stories` that a `story` among the selected tests names, each in a folder of its own."""
+    with side_by_side(request, "story", lambda name: stories[name](folders.mktemp(name[:20]))) as together:
+        yield together
