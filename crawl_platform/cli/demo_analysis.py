@@ -38,8 +38,8 @@ class Analysis:
     crawl: Crawl
     web: SyntheticWeb
     seen: set[str] = field(default_factory=set)
-    broken: list[str] = field(default_factory=list)
-    """Promises that the last summary found broken."""
+    broken: dict[str, str] = field(default_factory=dict)
+    """Promises that what was last told of a part breaks, by part."""
 
     @property
     def _parts(self) -> dict[str, Callable[[], str | None]]:
@@ -71,20 +71,14 @@ class Analysis:
         """The last word of every part, what was not seen, and which promise is broken."""
         for name, part in self._parts.items():
             yield part() or f"NOT seen: {name}"
-        self.broken = list(self._broken())
-        for broken in self.broken:
+        for broken in self.broken.values():
             yield f"BROKEN: {broken}"
 
-    def _broken(self) -> Iterator[str]:
-        error = mean_error(group_rates(self.web, self.crawl.lake, SystemClock().now()))
-        if error is not None and error > RATE_ERROR:
-            yield f"group change rates are off by {error:.0%} on average, promised {RATE_ERROR:.0%}"
-        fresh = freshness(self.web, self.crawl.lake)
-        if fresh is not None and fresh.points > FRESHNESS_POINTS:
-            yield f"measured freshness is off by {fresh.points:.1f} points, promised {FRESHNESS_POINTS:.0f}"
-        wrong = duplicates(self.web, self.crawl.lake).wrong
-        if wrong:
-            yield f"{len(wrong)} pairs of pages are no duplicates, for example {' and '.join(wrong[0])}"
+    def _judge(self, part: str, kept: bool, otherwise: str) -> None:
+        """A promise is held to what is told, not to a measurement of its own a moment later."""
+        self.broken.pop(part, None)
+        if not kept:
+            self.broken[part] = otherwise
 
     def _rows(self, sql: str, **parameters: Any) -> list[dict[str, Any]]:
         with self.crawl.lake.connect() as connection:
@@ -96,6 +90,11 @@ class Analysis:
         error = mean_error(rates)
         if error is None:
             return None
+        self._judge(
+            "change rates",
+            error <= RATE_ERROR,
+            f"group change rates are off by {error:.0%} on average, promised {RATE_ERROR:.0%}",
+        )
         lines = [f"change rates of {len(rates)} URL groups, per hour, beside the web's true ones:"]
         lines += [
             f"         {rate.host + rate.template:<44.44} {rate.estimated / 24:7.1f}  true {rate.true / 24:7.1f}"
@@ -125,6 +124,11 @@ class Analysis:
         ]
         fresh = freshness(self.web, self.crawl.lake)
         if fresh is not None:
+            self._judge(
+                "quality",
+                fresh.points <= FRESHNESS_POINTS,
+                f"measured freshness is off by {fresh.points:.1f} points, promised {FRESHNESS_POINTS:.0f}",
+            )
             lines.append(f"         freshness measured {fresh.measured:.1%}, in truth {fresh.true:.1%}")
         return "\n".join(lines)
 
@@ -140,6 +144,12 @@ class Analysis:
 
     def _duplicates(self) -> str | None:
         found = duplicates(self.web, self.crawl.lake)
+        wrong = found.wrong
+        self._judge(
+            "near-duplicates",
+            not wrong,
+            f"{len(wrong)} pairs of pages are no duplicates, for example {' and '.join(wrong[0]) if wrong else ''}",
+        )
         if not found.right:
             return None
         return (
