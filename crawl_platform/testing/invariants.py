@@ -19,7 +19,7 @@ from crawl_platform.simulation.log import Entry
 from crawl_platform.simulation.verdict import Pair, overlaps, short_gaps
 
 WIRE = 0.05
-"""Seconds by which the two ends of a connection may see a request's start differently."""
+"""Seconds by which the clocks of the two ends of a connection may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +139,15 @@ def fetches_match_log(
     """Every completed response in `fetches` has exactly one request in the server's log.
 
     Requests that no row speaks of are surplus: at most `surplus` of them may be there (what was in flight or
-    uncommitted when processes were killed). A failed attempt may have reached the server or not. `wire`: seconds by
-    which the two ends may see a request's start differently; on a machine with more to do than it can, many.
+    uncommitted when processes were killed). A failed attempt may have reached the server or not.
+
+    A row's start is noted before the request is written and its end after the response was read, so the server has seen
+    the request in between, however busy the machine is. `wire`: seconds by which the clocks of the two ends may differ.
     """
     found, unmatched = _matched(lake, log, wire)
     if len(unmatched) > surplus:
         found += [
-            Violation("fetches_match_log", f"no row for the request for {e.host}{e.path} at {e.start:.3f}")
+            Violation("fetches_match_log", f"no row for the request for {_seen(e)}; {surplus} may have none")
             for e in unmatched
         ]
     return found
@@ -156,16 +158,26 @@ def _matched(lake: Lake, log: Sequence[Entry], wire: float) -> tuple[list[Violat
     waiting = defaultdict(list)
     for entry in sorted(log, key=lambda e: e.start):
         waiting[entry.host, entry.port, entry.path].append(entry)
+    asked = {target: list(entries) for target, entries in waiting.items()}
     found = []
     for row in _fetch_rows(lake):
-        request = _taken(waiting[_target(row["url"])], row, wire)
-        if request is None and row["status"] is not None:
-            found.append(
-                Violation(
-                    "fetches_match_log", f"{row['url']} ({row['fetch_id']}): the server saw no such request"
-                )
-            )
+        target = _target(row["url"])
+        if not _take(waiting[target], row, wire) and row["status"] is not None:
+            found.append(Violation("fetches_match_log", _unseen(row, asked.get(target, []))))
     return found, [entry for entries in waiting.values() for entry in entries]
+
+
+def _unseen(row: dict[str, Any], asked: Sequence[Entry]) -> str:
+    """What is known of a row without a request. `asked`: all requests for its URL."""
+    requests = ", ".join(f"{entry.start:.3f} to {entry.end:.3f}" for entry in asked) or "none"
+    return (
+        f"{row['url']} ({row['fetch_id']}): the server saw no such request from {row['started']:.3f} for "
+        f"{row['took']:.3f} s; for this URL it saw {requests}"
+    )
+
+
+def _seen(entry: Entry) -> str:
+    return f"{entry.host}{entry.path} from {entry.start:.3f} to {entry.end:.3f} ({entry.ended_by})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +205,18 @@ def redo_is_bounded(
     for death in deaths:
         times[death.cell].append(death.at)
     return [
-        Violation("redo_is_bounded", f"no row for {e.host}{e.path}, and no kill within {within:g} s after it")
+        Violation("redo_is_bounded", _unexplained(e, within, times[owners.get(e.host, "")]))
         for e in _matched(lake, log, wire)[1]
         if not any(e.start_boot <= at <= e.start_boot + within for at in times[owners.get(e.host, "")])
     ]
+
+
+def _unexplained(entry: Entry, within: float, deaths: Sequence[float]) -> str:
+    near = sorted(deaths, key=lambda at: abs(at - entry.start_boot))[:2]
+    kills = ", ".join(f"{at - entry.start_boot:+.3f} s" for at in near) or "never"
+    return (
+        f"no row for {_seen(entry)}, and no kill within {within:g} s after it; kills nearest to it: {kills}"
+    )
 
 
 def committed_is_kept(lake: Lake, deaths: Sequence[Death]) -> list[Violation]:
@@ -234,13 +254,17 @@ def _target(url: str) -> tuple[str, int, str]:
     return parts.hostname or "", port, parts._replace(scheme="", netloc="").geturl() or "/"
 
 
-def _taken(entries: list[Entry], row: dict[str, Any], wire: float) -> Entry | None:
-    """The first entry that fits the row in time, taken out of `entries`."""
+def _take(entries: list[Entry], row: dict[str, Any], wire: float) -> bool:
+    """Take the entry that fits the row best in time out of `entries`; whether there is one.
+
+    Not the first that fits: around a kill that may be a request without a row, and the row's own would seem to be one.
+    """
     low, high = row["started"] - wire, row["started"] + row["took"] + wire
-    for n, entry in enumerate(entries):
-        if low <= entry.start <= high:
-            return entries.pop(n)
-    return None
+    fitting = [entry for entry in entries if low <= entry.start <= high]
+    if not fitting:
+        return False
+    entries.remove(min(fitting, key=lambda entry: abs(entry.start - row["started"])))
+    return True
 
 
 # 1 and 2: the server's log alone

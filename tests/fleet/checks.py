@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,7 +17,22 @@ from crawl_platform.simulation.verdict import overlaps, short_gaps
 from tests.fleet.harness import DELAY, Fleet, Row
 from tests.fleet.sites import Site, page_of
 
+SHOWN = 20
+"""Differences that a failed check tells."""
 LOST = (Outcome.CONNECTION_LOST, Outcome.CONNECTION_STALE)
+
+
+def assert_same(what: str, seen: Iterable[Any], wanted: Iterable[Any]) -> None:
+    """`seen` holds what `wanted` does, each as often. Says what is lacking and what is too much: outside of pytest
+    an assertion tells nothing by itself."""
+    have, want = Counter(seen), Counter(wanted)
+    lacking, beyond = want - have, have - want
+    told = "; ".join(
+        f"{name} {some.total()}: {', '.join(map(str, sorted(some.elements(), key=str)[:SHOWN]))}"
+        for name, some in (("lacks", lacking), ("has too much", beyond))
+        if some
+    )
+    assert not told, f"{what} {told}"
 
 
 def assert_polite(log: list[Entry], delay: float = DELAY) -> None:
@@ -46,15 +62,15 @@ def _asked_for(row: Row) -> tuple[str, str]:
 def assert_each_row_has_its_request(log: list[Entry], fetches: list[Row]) -> None:
     """Only of a request on a connection that the server had just closed the server knows nothing."""
     answered = (row for row in fetches if row["status"] is not None)
-    assert recorded(answered) - asked(log) == Counter(), "in the lake, but never asked for"
+    assert_same("in the lake, but never asked for:", recorded(answered) - asked(log), ())
     unseen = recorded(fetches) - asked(log)
     lost = recorded(row for row in fetches if row["outcome"] in LOST)
-    assert unseen - lost == Counter(), "in the lake as sent, but never seen"
+    assert_same("in the lake as sent, but never seen:", unseen - lost, ())
 
 
 def assert_one_row_per_request(log: list[Entry], fetches: list[Row]) -> None:
     """Without a crash: each request is exactly one row, robots included, and nothing else is."""
-    assert surplus(log, fetches) == Counter(), "asked for, but not in the lake"
+    assert_same("asked for, but not in the lake:", surplus(log, fetches), ())
     assert_nothing_twice(fetches)
 
 
@@ -66,7 +82,7 @@ def surplus(log: list[Entry], fetches: list[Row]) -> Counter[tuple[str, str]]:
 
 def assert_nothing_twice(fetches: list[Row]) -> None:
     ids = Counter(row["fetch_id"] for row in fetches)
-    assert [i for i, n in ids.items() if n > 1] == []
+    assert_same("ids of fetches that are there twice:", [i for i, n in ids.items() if n > 1], ())
     numbers = Counter((row["fetch_id"], row["incarnation"]) for row in fetches)
     assert len(numbers) == len(ids)
 
@@ -127,7 +143,8 @@ def assert_brought_home(fleet: Fleet, *sites: Site) -> None:
     fetched = fleet.rows("SELECT DISTINCT host, url FROM fetches WHERE kind = 'page' AND outcome = 'ok'")
     links = fleet.rows("SELECT DISTINCT src_host, src_url, dst_host, dst_url FROM links_now")
     for site in sites:
-        assert {page_of(row["url"]) for row in fetched if row["host"] == site.host} == site.pages
+        home = {page_of(row["url"]) for row in fetched if row["host"] == site.host}
+        assert_same(f"of {site.host}'s pages the lake", home, site.pages)
         shown = {
             (
                 page_of(row["src_url"]),
@@ -136,7 +153,7 @@ def assert_brought_home(fleet: Fleet, *sites: Site) -> None:
             for row in links
             if row["src_host"] == site.host
         }
-        assert shown == site.edges
+        assert_same(f"of {site.host}'s links the lake", shown, site.edges)
 
 
 def assert_drained(fleet: Fleet) -> None:
@@ -145,7 +162,8 @@ def assert_drained(fleet: Fleet) -> None:
     committed = {row["label"] for row in fleet.rows("SELECT unnest(manifests) AS label FROM commits")}
     for name in (f"cell-{number}" for number in range(fleet.settings.fleet.cells)):
         state = fleet.copy_of_state(name)
-        assert state.waiting() == []
-        assert state.unqueued == []
-        assert state.messages == 0
-        assert [manifest.label for manifest in state.manifests if manifest.label not in committed] == []
+        owed = [manifest.label for manifest in state.manifests if manifest.label not in committed]
+        assert_same(f"of URLs to fetch {name}", state.waiting(), ())
+        assert_same(f"of URLs in no queue {name}", state.unqueued, ())
+        assert_same(f"of manifests to commit {name}", owed, ())
+        assert state.messages == 0, f"{name} owes other shards {state.messages} messages"

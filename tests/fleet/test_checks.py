@@ -15,6 +15,7 @@ from tests.fleet.checks import (
     assert_each_row_has_its_request,
     assert_one_row_per_request,
     assert_polite,
+    assert_same,
     assert_whole_at_every_commit,
     orphans,
     surplus,
@@ -162,3 +163,10 @@ def test_an_orphan_that_is_torn_holds_no_rows(lake: Lake) -> None:
     (whole.parent / "empty.parquet").write_bytes(b"")
 
     assert [row["fetch_id"] for row in orphans(lake, "fetches")] == ["lost"]
+
+
+def test_what_differs_is_told_also_outside_of_pytest() -> None:
+    assert_same("the lake", ["a", "b", "b"], ["b", "a", "b"])
+
+    with pytest.raises(AssertionError, match="the lake lacks 1: a; has too much 2: b, b"):
+        assert_same("the lake", ["b", "b"], ["a"])

@@ -25,7 +25,6 @@ from crawl_platform.testing.invariants import (
     robots_first,
 )
 from crawl_platform.web.host import shard_of
-from tests.fleet.campaign import WIRE
 from tests.fleet.checks import (
     asked,
     assert_brought_home,
@@ -57,7 +56,7 @@ def assert_sound(fleet: Fleet, *sites: Site) -> None:
     broken = [
         *committed_once(fleet.lake),
         *links_have_fetches(fleet.lake),
-        *fetches_match_log(fleet.lake, log, surplus=extra, wire=WIRE),
+        *fetches_match_log(fleet.lake, log, surplus=extra),
         *polite(log, DELAY),
         *robots_first(log),
     ]

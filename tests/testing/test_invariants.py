@@ -223,11 +223,19 @@ def test_a_request_at_another_time_is_not_the_rows(crawl: Crawl) -> None:
     assert len(fetches_match_log(crawl.lake, crawl.log)) == 2  # the row has none, and the request is surplus
 
 
-def test_on_a_busy_machine_the_two_ends_may_see_a_start_differently(crawl: Crawl) -> None:
+def test_the_clocks_of_the_two_ends_may_differ(crawl: Crawl) -> None:
     crawl.log[1] = msgspec.structs.replace(crawl.log[1], start=crawl.log[1].start + 0.4)
 
     assert len(fetches_match_log(crawl.lake, crawl.log)) == 2
     assert fetches_match_log(crawl.lake, crawl.log, wire=0.5) == []
+
+
+def test_a_row_takes_the_nearest_request_not_the_one_that_a_kill_has_cost_its_row(crawl: Crawl) -> None:
+    killed = death(crawl, 0.8)
+    crawl.request("https://a.test/9", after=0.6)
+    crawl.commit(crawl.page("f9", "https://a.test/9"))
+
+    assert redo_is_bounded(crawl.lake, crawl.log, [killed], 5.0, wire=1.0) == []
 
 
 def test_two_rows_do_not_share_one_request(crawl: Crawl) -> None:
@@ -287,7 +295,9 @@ def test_a_request_that_no_kill_explains_is_seen(crawl: Crawl, after: float, cel
 
     (violation,) = redo_is_bounded(crawl.lake, crawl.log, [death(crawl, after, cell)], 5.0)
 
-    assert violation == Violation("redo_is_bounded", "no row for a.test/3, and no kill within 5 s after it")
+    assert violation.invariant == "redo_is_bounded"
+    assert "no row for a.test/3 from " in violation.detail
+    assert "and no kill within 5 s after it; kills nearest to it: " in violation.detail
 
 
 def test_a_manifest_that_was_committed_before_a_kill_and_never_came_is_seen(crawl: Crawl) -> None:
