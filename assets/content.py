@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from assets.content_comparison import Compared, compare
 from assets.plots import histogram, markdown_table
-from crawl_platform.digest.duplicate_clusters import Member, unlike
+from crawl_platform.duplicates.duplicate_clusters import Member, unlike
 from crawl_platform.fleet.messages import Worth
 from crawl_platform.lake.tables import NEAR_DUPLICATES
 from resources.fleet import FleetResource

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crawl_platform.digest.duplicate_clusters import Member, Page, Texts, clusters
-from crawl_platform.digest.near_duplicates import (
+from crawl_platform.duplicates.duplicate_clusters import Member, Page, Texts, clusters
+from crawl_platform.duplicates.near_duplicates import (
     MOST_SAMPLE,
     SHORT_WORDS,
     Pair,

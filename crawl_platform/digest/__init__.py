@@ -4,14 +4,12 @@ from collections.abc import Mapping
 
 from xxhash import xxh3_64_hexdigest
 
-from crawl_platform.digest import charset
-from crawl_platform.digest.blocks import main_text
+from crawl_platform.digest import charset, simhash
 from crawl_platform.digest.bounds import bounded
 from crawl_platform.digest.fingerprint import fingerprint, of_bytes
 from crawl_platform.digest.kind import kind_of
 from crawl_platform.digest.model import Digest, Link
 from crawl_platform.digest.page import Page
-from crawl_platform.digest.simhash import simhash
 from crawl_platform.web.signals import (
     HeaderLink,
     bars_follow,
@@ -20,7 +18,7 @@ from crawl_platform.web.signals import (
     x_robots_tag,
 )
 
-__all__ = ["Digest", "Link", "digest"]
+__all__ = ["Digest", "Link", "digest", "warm"]
 
 MAX_TITLE = 1_000
 MAX_TEXT = 500_000
@@ -75,12 +73,12 @@ def _html(body: bytes, url: str, content_type: str | None, said: _Headers, agent
     encoding, query_encoding = charset.sniff(body, content_type)
     page = Page(bounded(charset.decode(body, encoding)), url, query_encoding, agent, bars_follow(said.robots))
     title = page.title or ""
-    text = main_text(page.blocks)[:MAX_TEXT]
+    octets, text = _cut(page.blocks.main_text())
     return Digest(
         charset=encoding,
         fingerprint=fingerprint(title, page.blocks),
-        simhash=simhash(text),
-        text_hash=_text_hash(text),
+        simhash=simhash.of_octets(octets),
+        text_hash=_text_hash(octets),
         links=page.links,
         title=title[:MAX_TITLE],
         text=text,
@@ -106,11 +104,32 @@ def _html(body: bytes, url: str, content_type: str | None, said: _Headers, agent
 
 def _text(body: bytes, content_type: str | None) -> dict[str, object]:
     encoding = charset.bom(body) or charset.declared(content_type) or charset.sniff(body, None)[0]
-    text = charset.decode(body, encoding).decode("utf-8", "replace")[:MAX_TEXT]
-    folded = " ".join(text.split())
-    return {"charset": encoding, "simhash": simhash(text), "text_hash": _text_hash(folded), "text": text}
+    octets, text = _cut(charset.decode(body, encoding))
+    folded = " ".join(text.split()).encode("utf-8", "replace")
+    return {
+        "charset": encoding,
+        "simhash": simhash.of_octets(octets),
+        "text_hash": _text_hash(folded),
+        "text": text,
+    }
 
 
-def _text_hash(text: str) -> str:
+def _cut(octets: bytes) -> tuple[bytes, str]:
+    """The first characters of a text, as octets without faults and as characters."""
+    text = octets.decode("utf-8", "replace")
+    if len(text) > MAX_TEXT or "\ufffd" in text:
+        text = text[:MAX_TEXT]
+        octets = text.encode()
+    return octets, text
+
+
+def _text_hash(text: bytes) -> str:
     """Of a text whose white space is collapsed; lines count as spaces."""
-    return xxh3_64_hexdigest(text.rstrip().replace("\n", " ").encode("utf-8", "replace")) if text else ""
+    return xxh3_64_hexdigest(text.rstrip().replace(b"\n", b" ")) if text else ""
+
+
+def warm() -> None:
+    """Have all machine code in memory before the first page: from where it is kept, or compiled now, in ten seconds."""
+    nested = b"<div class=menu><h2>1.2 \xc3\x89</h2><b><p>x<a href=/><img alt=y></a>" * 200
+    for body in (nested, "<title>字</title><svg><a href=x>y</a></svg><noscript>z</noscript>字".encode() * 40):
+        digest(body, "http://localhost/", "text/html")

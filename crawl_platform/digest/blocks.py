@@ -6,113 +6,160 @@ with the same of its neighbours, decide whether it is content: the paper's publi
 its say-so.
 """
 
-from itertools import compress
-
 import numpy as np
 from numpy.typing import NDArray
 
-from crawl_platform.digest.regions import MAIN, Region
+from crawl_platform.digest.compiled import compiled
+from crawl_platform.digest.octets import LOWER, Octets, fold
+from crawl_platform.digest.regions import MAIN, REGIONS, number_of
+from crawl_platform.digest.tree import Numbers
+from crawl_platform.digest.walk import CHARACTERS, END, IS_HEADING, REGION, START, WORD_COUNT
+
+Flags = NDArray[np.bool_]
+_LONGEST_AVERAGE = 16
+"""Words of more characters than that on average are no words: the script writes no spaces, and two characters count
+as one."""
+# With fewer words than that in the regions that may be content, the page's regions are not to be believed.
+_LEAST_WORDS = 50
+_MAIN = number_of(MAIN)
+_CONTENT = np.array([region.content for region in REGIONS])
+_COUNTS = np.array([region.counts for region in REGIONS])
+
+
+@compiled
+def _settle(blocks: Numbers, linked: Numbers, densities: NDArray[np.float64]) -> None:
+    """Count the words of scripts without spaces; share out those in links. More than a block has belong to those after
+    it, because a link that holds blocks begins in the one before them.
+    """
+    carried = 0
+    for i in range(len(blocks)):
+        length, words = blocks[i, CHARACTERS], blocks[i, WORD_COUNT]
+        if length > _LONGEST_AVERAGE * words and length != blocks[i, END] - blocks[i, START]:
+            words = length // 2
+            blocks[i, WORD_COUNT] = words
+        carried += linked[i]
+        taken = min(carried, words)
+        carried -= taken
+        densities[i] = taken / words
+
+
+@compiled
+def _choose(blocks: Numbers, densities: NDArray[np.float64], content: Flags) -> Numbers:
+    """Numbers of the blocks whose region lets them be main text."""
+    allowed, marked, unlinked = 0, 0, 0
+    for i in range(len(blocks)):
+        if content[blocks[i, REGION]]:
+            allowed += blocks[i, WORD_COUNT]
+    everything = allowed < _LEAST_WORDS
+    for i in range(len(blocks)):
+        words, region = blocks[i, WORD_COUNT], blocks[i, REGION]
+        if region == _MAIN:
+            marked += words
+        if (everything or content[region]) and densities[i] < 0.5:
+            unlinked += words
+    only_marked = 2 * marked > unlinked
+    chosen = np.empty(len(blocks), np.int64)
+    count = 0
+    for i in range(len(blocks)):
+        region = blocks[i, REGION]
+        if region == _MAIN if only_marked else everything or content[region]:
+            chosen[count] = i
+            count += 1
+    return chosen[:count]
+
+
+@compiled
+def _is_content(before: int, density_before: float, words: int, density: float, after: int) -> bool:
+    """The decision tree of the paper, figure 3, on words and link density."""
+    if density > 1 / 3:
+        return False
+    if density_before <= 5 / 9:
+        return words > 16 or after > 15 or before > 4
+    return words > 40 or after > 17
+
+
+@compiled
+def _main_text(
+    blocks: Numbers, densities: NDArray[np.float64], chosen: Numbers, text: Octets, out: Octets
+) -> int:
+    """Write content blocks, and what lies directly between two of them (a heading, a short list item), a line each."""
+    size = len(chosen)
+    good = np.zeros(size + 2, np.bool_)
+    for i in range(size):
+        at = chosen[i]
+        good[i] = _is_content(
+            blocks[chosen[i - 1], WORD_COUNT] if i else 0,
+            densities[chosen[i - 1]] if i else 0.0,
+            blocks[at, WORD_COUNT],
+            densities[at],
+            blocks[chosen[i + 1], WORD_COUNT] if i + 1 < size else 0,
+        )
+    n = 0
+    for i in range(size):
+        at = chosen[i]
+        kept = good[i]
+        if not kept and densities[at] <= 0.5 and (good[i + 1] or good[i + 2]):
+            between = (i > 0 and good[i - 1]) or (i > 1 and good[i - 2])
+            kept = between or (blocks[at, IS_HEADING] != 0 and good[i + 1])
+        if kept:
+            if n:
+                out[n] = 10
+                n += 1
+            start, end = blocks[at, START], blocks[at, END]
+            out[n : n + end - start] = text[start:end]
+            n += end - start
+    return n
+
+
+_LEAST = 40
+"""Below that many characters the regions that count are no page by themselves."""
+
+
+@compiled
+def _visible(blocks: Numbers, counts: Flags, text: Octets, out: Octets, lower: NDArray[np.uint16]) -> int:
+    """Write the text that counts as a change, blocks joined by blanks, in lower case."""
+    characters = 0
+    for i in range(len(blocks)):
+        if counts[blocks[i, REGION]]:
+            characters += blocks[i, CHARACTERS] + 1
+    n = 0
+    for i in range(len(blocks)):
+        if characters <= _LEAST or counts[blocks[i, REGION]]:
+            if n:
+                out[n] = 32
+                n += 1
+            n = fold(text, blocks[i, START], blocks[i, END], out, n, lower)
+    return n
 
 
 class Blocks:
-    """The blocks of a page that have text, in columns.
+    """The blocks of a page that have text: rows with the columns of `walk`, over octets of text."""
 
-    `texts` have their white space collapsed; of a text's `words` `linked` are in links; `regions` and `headings`
-    say where it stands and whether it is a heading.
-    """
-
-    __slots__ = ("headings", "linked", "regions", "texts", "words")
-
-    def __init__(
-        self,
-        marks: list[tuple[Region, bool]],
-        texts: list[str],
-        words: NDArray[np.intp],
-        linked: list[int],
-    ) -> None:
-        """All arguments by number of block, those without text included.
-
-        `marks`: region and whether it is a heading. `words`: of texts whose script writes spaces. `linked`: the
-        most words in links; more than a block has belong to those after it, because a link that holds blocks
-        begins in the one before them.
-        """
-        size = min(len(marks), len(texts))
-        words = words[:size]
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts))[:size]
-        for i in np.flatnonzero(lengths > _LONGEST_AVERAGE * words).tolist():
-            words[i] = words_of(texts[i])
-        # What is carried on is a queue: it grows by what is linked, shrinks by what a block takes, never below 0.
-        more = np.array(linked[:size], np.int64)
-        sums = np.cumsum(more - words)
-        carried = sums - np.minimum(np.minimum.accumulate(sums), 0)
-        taken = more - carried
-        taken[1:] += carried[:-1]
-        has_text = words > 0
-        kept = has_text.tolist()
-        self.texts = list(compress(texts, kept))
-        self.words = words[has_text]
-        self.linked = taken[has_text]
-        self.regions = [region for region, _ in compress(marks, kept)]
-        self.headings = [heading for _, heading in compress(marks, kept)]
+    def __init__(self, rows: Numbers, text: Octets, linked: Numbers) -> None:
+        """`linked`: the most words in links, by number of block."""
+        self.rows, self._text = rows, text
+        self._densities = np.empty(len(rows))
+        _settle(rows, linked, self._densities)
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return len(self.rows)
+
+    def texts(self, numbers: slice) -> list[str]:
+        return [
+            self._text[start:end].tobytes().decode("utf-8", "replace")
+            for start, end in self.rows[numbers, : END + 1].tolist()
+        ]
+
+    def main_text(self) -> bytes:
+        """Main text of a page, one line per block; b'' if it has none. UTF-8, unless the page wasn't."""
+        out = np.empty(len(self._text), np.uint8)
+        chosen = _choose(self.rows, self._densities, _CONTENT)
+        return out[: _main_text(self.rows, self._densities, chosen, self._text, out)].tobytes()
+
+    def visible(self) -> bytes:
+        """The text that counts as a change, in lower case, blocks joined by blanks."""
+        out = np.empty(len(self._text), np.uint8)
+        return out[: _visible(self.rows, _COUNTS, self._text, out, LOWER)].tobytes()
 
 
-# Words of more characters than that on average are no words: the script writes no spaces.
-_LONGEST_AVERAGE = 16
-
-
-def words_of(text: str) -> int:
-    """Words of `text`. Where a script writes no spaces, two characters count as one."""
-    words = text.count(" ") + 1
-    return words if len(text) <= _LONGEST_AVERAGE * words or text.isascii() else len(text) // 2
-
-
-# With fewer words than that in the regions that may be content, the page's regions are not to be believed.
-_LEAST_WORDS = 50
-
-
-def main_text(blocks: Blocks) -> str:
-    """Main text of a page, one line per block; '' if it has none."""
-    words, densities = blocks.words.tolist(), (blocks.linked / blocks.words).tolist()
-    chosen = [region.content for region in blocks.regions]
-    if sum(compress(words, chosen)) < _LEAST_WORDS:
-        chosen = [True] * len(words)
-    marked = [region is MAIN for region in blocks.regions]
-    unlinked = [
-        count for count, density in compress(zip(words, densities, strict=True), chosen) if density < 0.5
-    ]
-    if 2 * sum(compress(words, marked)) > sum(unlinked):
-        chosen = marked
-    texts, headings = list(compress(blocks.texts, chosen)), list(compress(blocks.headings, chosen))
-    words, densities = list(compress(words, chosen)), list(compress(densities, chosen))
-    return "\n".join([texts[i] for i in _fill(_classify(words, densities), densities, headings)])
-
-
-def _classify(words: list[int], densities: list[float]) -> list[bool]:
-    """The decision tree of the paper, figure 3, on words and link density. At either end there are no words."""
-    return [
-        density <= 1 / 3
-        and (
-            (count > 16 or after > 15 or before > 4)
-            if density_before <= 5 / 9
-            else (count > 40 or after > 17)
-        )
-        for before, density_before, count, density, after in zip(
-            [0, *words], [0.0, *densities], words, densities, [*words[1:], 0], strict=False
-        )
-    ]
-
-
-def _fill(content: list[bool], densities: list[float], headings: list[bool]) -> list[int]:
-    """Numbers of content blocks, and of what lies directly between two of them (a heading, a short list item)."""
-    chosen = []
-    for i, is_content in enumerate(content):
-        if is_content:
-            chosen.append(i)
-        elif densities[i] <= 0.5 and any(content[i + 1 : i + 3]):
-            between = content[i - 1] or content[i - 2] if i > 1 else i == 1 and content[0]
-            if between or (headings[i] and content[i + 1]):
-                chosen.append(i)
-    return chosen
+__all__ = ["Blocks"]

@@ -5,16 +5,17 @@ paragraph after it, and looks for each attribute among those before it. So 250 K
 without end: a thousand unclosed `<font color=…>` and sixty thousand `<p>` make sixty million elements. Browsers
 stop nesting at 512; we cut the body before the tag that goes beyond a bound.
 
-The bounds are estimated on the bytes, all tags at once. For each name the elements open after a tag are
-S - min(S, 0) with S the number of start tags less that of end tags: an end tag without a start closes nothing.
+The bounds are estimated on the bytes, tag by tag; an end tag without a start closes nothing.
 Names count as one when their first three letters agree, for formatting elements when they are equal.
 """
 
 import re
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from crawl_platform.digest.compiled import compiled, whole
+from crawl_platform.digest.octets import Octets
 
 MAX_DEPTH = 512
 MAX_ATTRIBUTES = 2_000
@@ -27,8 +28,8 @@ STARTS_SQUARED_PER_OCTET = 180
 
 _LONGEST_NAME = 12
 
-_Octets = NDArray[np.uint8]
-_Tags = NDArray[np.intp]
+Tags = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 # Void elements, and those that the next of their kind closes.
 _FLAT = (
@@ -43,8 +44,8 @@ def _reopened(octets: int) -> int:
     return 50_000 + octets
 
 
-def _letters() -> NDArray[np.uint16]:
-    table = np.zeros(256, np.uint16)
+def _letters() -> NDArray[np.uint8]:
+    table = np.zeros(256, np.uint8)
     for number in range(26):
         table[[ord("a") + number, ord("A") + number]] = number + 1
     return table
@@ -61,23 +62,10 @@ def _code(name: str) -> int:
 
 _IS_FLAT = np.zeros(1 << 15, np.bool_)
 _IS_FLAT[[_code(name) for name in _FLAT.split()]] = True
-# By the low five bits of the first two octets, because most tags are none of them.
-_MAY_FORMAT = np.zeros(1 << 10, np.bool_)
-_MAY_FORMAT[
-    [
-        (ord(name[0]) & 31) << 5 | ord(second) & 31
-        for name in _FORMATTING.split()
-        for second in (name[1:2] or "\t\n\f\r />")
-    ]
-] = True
-_PACKED = np.sort(
-    np.array(
-        [int.from_bytes(name.encode().ljust(8, b"\0"), "little") for name in _FORMATTING.split()], np.uint64
-    )
-)
-_FOLDED = np.arange(256, dtype=np.uint8)
-_FOLDED[ord("A") : ord("Z") + 1] += 32
-_FOLDED[list(b" \t\n\f\r/>")] = 0
+# The names, eight octets each, with zeros behind.
+_NAMES = np.array([int.from_bytes(name.encode(), "little") for name in _FORMATTING.split()], np.int64)
+_MAY_FORMAT = np.zeros(256, np.bool_)
+_MAY_FORMAT[[ord(letter) for name in _FORMATTING.split() for letter in (name[0], name[0].upper())]] = True
 
 
 def bounded(body: bytes) -> bytes:
@@ -89,80 +77,96 @@ def bounded(body: bytes) -> bytes:
     at = at[: np.searchsorted(at, size - _LONGEST_NAME)]
     end = _too_many_attributes(body, at)
     if len(at) > TAGS_UNWATCHED:
-        closes = octets[at + 1] == ord("/")
-        first = at + 1 + closes
-        end = min(end, _too_much_formatting(octets, at, first, closes, size))
-        starts = len(at) - int(np.count_nonzero(closes))
+        starts = _starts(octets, at)
+        end = min(end, _too_much_formatting(octets, at, starts, _reopened(size), _MAY_FORMAT, _NAMES))
         if starts**2 > STARTS_SQUARED_PER_OCTET * size:
-            end = min(end, _too_deep(octets, at, first, closes, size))
+            end = min(end, _too_deep(octets, at, _LETTER, _IS_FLAT))
     return body[:end] if end < size else body
 
 
-def _too_deep(octets: _Octets, at: _Tags, first: _Tags, closes: NDArray[np.bool_], size: int) -> int:
-    """Where the body has to be cut for its nesting; `size` if nowhere."""
-    a, b, c = _LETTER[octets[first]], _LETTER[octets[first + 1]], _LETTER[octets[first + 2]]
-    codes = a << 10 | b << 5 | np.where(b > 0, c, 0)
-    nests = np.flatnonzero((a > 0) & ~_IS_FLAT[codes])
-    deep = np.flatnonzero(np.cumsum(_opened(codes[nests], closes[nests])) > MAX_DEPTH)
-    return int(at[nests[deep[0]]]) if len(deep) else size
+@compiled
+def _starts(octets: Octets, at: Tags) -> int:
+    """How many of the tags are no end tags."""
+    count = 0
+    for place in at:
+        count += octets[place + 1] != 47
+    return count
 
 
+@compiled
+def _too_deep(octets: Octets, at: Tags, letter: Octets, is_flat: Flags) -> int:
+    """Where the body has to be cut for its nesting; its length if nowhere."""
+    opened = np.zeros(1 << 15, np.int32)
+    depth = 0
+    for place in at:
+        closes = octets[place + 1] == 47
+        first = place + 1 + closes
+        a, b = whole(letter[octets[first]]), whole(letter[octets[first + 1]])
+        code = a << 10 | b << 5 | (whole(letter[octets[first + 2]]) if b else 0)
+        if a == 0 or is_flat[code]:
+            continue
+        if not closes:
+            opened[code] += 1
+            depth += 1
+        elif opened[code]:
+            opened[code] -= 1
+            depth -= 1
+        if depth > MAX_DEPTH:
+            return whole(place)
+    return len(octets)
+
+
+@compiled
+def _formatting(octets: Octets, first: int, names: Tags) -> int:
+    """Number of the formatting element whose name begins at `first`, -1 for any other name."""
+    name = 0
+    for i in range(8):
+        value = whole(octets[first + i])
+        if value <= 32 or value == 47 or value == 62:
+            break
+        name |= (value + 32 if 65 <= value <= 90 else value) << (8 * i)
+    for number in range(len(names)):
+        if names[number] == name:
+            return number
+    return -1
+
+
+@compiled
 def _too_much_formatting(
-    octets: _Octets, at: _Tags, first: _Tags, closes: NDArray[np.bool_], size: int
+    octets: Octets, at: Tags, starts: int, bound: int, may_format: Flags, names: Tags
 ) -> int:
-    """Where the body has to be cut for the formatting that it leaves open; `size` if nowhere."""
-    two = (octets[first] & 31).astype(np.uint16) << 5 | octets[first + 1] & 31
-    formats = np.flatnonzero(_MAY_FORMAT[two])
-    ends = closes[formats]
-    bound, starts = _reopened(size), len(at) - int(np.count_nonzero(closes))
-    # What is reopened was closed with a block, and each block has a start tag.
-    if (len(formats) - int(np.count_nonzero(ends))) * starts <= bound:
-        return size
-    numbers = _formatting(octets, first[formats])
-    known = np.flatnonzero(numbers < len(_PACKED))
-    formats, numbers, ends = formats[known], numbers[known], ends[known]
-    # Most are closed by the next formatting tag: no more than one of them is open at any time.
-    at_once = ends[1:] & ~ends[:-1] & (numbers[1:] == numbers[:-1])
-    lasting = len(ends) - int(np.count_nonzero(ends)) - int(np.count_nonzero(at_once))
+    """Where the body has to be cut for the formatting that it leaves open; its length if nowhere.
+
+    What is reopened was closed with a block, and each block has a start tag. Most are closed by the next formatting
+    tag: no more than one of them is open at any time.
+    """
+    lasting, last, last_closes = 0, -2, True
+    for place in at:
+        closes = octets[place + 1] == 47
+        if may_format[octets[place + 1 + closes]]:
+            number = _formatting(octets, place + 1 + closes, names)
+            if number >= 0:
+                lasting += 0 if closes else 1
+                lasting -= closes and not last_closes and number == last
+                last, last_closes = number, closes
     if (lasting + 1) * starts <= bound:
-        return size
-    unclosed = np.zeros(len(at), np.int64)
-    unclosed[formats] = _opened(numbers, ends)
-    over = int(np.searchsorted(np.cumsum(np.cumsum(unclosed)), bound))
-    return int(at[over]) if over < len(at) else size
-
-
-_ONES = np.uint64(0x0101_0101_0101_0101)
-_HIGHS = np.uint64(0x8080_8080_8080_8080)
-_ONE = np.uint64(1)
-
-
-def _formatting(octets: _Octets, first: _Tags) -> NDArray[np.intp]:
-    """Number of the formatting element whose name begins at `first`; the last number for any other name."""
-    names = _FOLDED[octets[first[:, None] + np.arange(8)]].view(np.uint64)[:, 0]
-    # What follows the first zero octet is no part of the name; its high bit is the lowest of these.
-    zeros = (names - _ONES) & ~names & _HIGHS
-    names &= (zeros & (~zeros + _ONE)) - _ONE
-    found = np.minimum(np.searchsorted(_PACKED, names), len(_PACKED) - 1)
-    return np.where(_PACKED[found] == names, found, len(_PACKED))
-
-
-def _opened(codes: NDArray[np.integer[Any]], closes: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """By how much each tag changes the number of open elements of its name: 1, -1 or 0."""
-    order = np.argsort(codes, kind="stable")
-    sorted_codes = codes[order]
-    steps = np.where(closes[order], -1, 1)
-    new = np.concatenate(([True], sorted_codes[1:] != sorted_codes[:-1]))[: len(codes)]
-    # Each name's sums begin far below those of the name before, so that one running minimum serves all.
-    number = np.cumsum(new) - 1
-    sums = np.cumsum(steps)
-    starts = np.flatnonzero(new)
-    base = -number * (2 * len(codes) + 2)
-    sums = sums - (sums - steps)[starts][number] + base
-    opened = sums - np.minimum(np.minimum.accumulate(sums), base)
-    changes = np.empty(len(codes), np.int64)
-    changes[order] = opened - np.where(new, 0, np.concatenate(([0], opened))[: len(codes)])
-    return changes
+        return len(octets)
+    opened = np.zeros(len(names), np.int64)
+    unclosed, reopened = 0, 0
+    for place in at:
+        closes = octets[place + 1] == 47
+        if may_format[octets[place + 1 + closes]]:
+            number = _formatting(octets, place + 1 + closes, names)
+            if number >= 0 and not closes:
+                opened[number] += 1
+                unclosed += 1
+            elif number >= 0 and opened[number]:
+                opened[number] -= 1
+                unclosed -= 1
+        reopened += unclosed
+        if reopened >= bound:
+            return whole(place)
+    return len(octets)
 
 
 # A tag as the tokenizer reads it, not beyond what a tag of that many attributes needs.
@@ -170,7 +174,7 @@ _tag = re.compile(rb"""<[a-zA-Z](?:[^>"']++|"[^"]*+"?|'[^']*+'?)*+""").match
 _attributes = re.compile(rb"""[^\s/>="']++(?:\s*+=\s*+(?:"[^"]*+"?|'[^']*+'?|[^\s>]++))?""").findall
 
 
-def _too_many_attributes(body: bytes, at: _Tags) -> int:
+def _too_many_attributes(body: bytes, at: Tags) -> int:
     """Where the first tag with more than `MAX_ATTRIBUTES` begins; the body's length if none does."""
     # Their names differ, so that they need more than twice as many bytes.
     gaps = np.diff(at, append=len(body))

@@ -1,4 +1,4 @@
-"""What counts as a change: MD5 over the visible text that is left when noise is taken out.
+"""What counts as a change: a hash of the visible text that is left when noise is taken out.
 
 Markup itself never counts: scripts, styles, comments, attributes, tag names, white space, case. Of the text,
 regions that say they are advertising, navigation, page furniture or hidden don't count, unless little else is
@@ -10,14 +10,26 @@ together with what follows it, and only if that is ambiguous are the few charact
 See docs/decisions/0003-fingerprint.md for what it was measured on.
 """
 
-import hashlib
 import re
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from xxhash import xxh3_128_hexdigest
 
 from crawl_platform.digest.blocks import Blocks
+from crawl_platform.digest.compiled import compiled, eight, whole
+from crawl_platform.digest.octets import Octets
+
+Pairs = NDArray[np.bool_]
+Flags = NDArray[np.bool_]
+Places = NDArray[np.int64]
+
+_ONES, _HIGHS = np.uint64(0x0101_0101_0101_0101), np.uint64(0x8080_8080_8080_8080)
+_LOW_SEVEN = np.uint64(0x7F7F_7F7F_7F7F_7F7F)
+_FROM_0, _PAST_9 = np.uint64(0x5050_5050_5050_5050), np.uint64(0x4646_4646_4646_4646)
+_1, _7, _56 = np.uint64(1), np.uint64(7), np.uint64(56)
 
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
@@ -68,6 +80,13 @@ _number = re.compile(
     rf"[0-9](?:(?<![\w.,$€£¥].)|(?<=\bv.))(?:([0-9]{{0,8}}(?![0-9])(?:{'|'.join(_ALWAYS)}))|)"
 ).match
 _led = re.compile(_LED).match
+
+
+def _led_end(text: str, start: int) -> int:
+    match = _led(text, start)
+    return match.end() if match else 0
+
+
 _own_version = re.compile(rf"[0-9](?<![\w.].)[0-9]{{0,5}}(?:\.[0-9]{{1,6}}){{1,4}}(?= {_DOCUMENT})").search
 # Hexadecimal from 12 characters on, anything mixed from 32 on; ASCII, lest a sentence without spaces be one.
 _nonce = re.compile(
@@ -79,33 +98,17 @@ _LEAD_LENGTH = 24
 # Number of blocks at either end of a page that count as its header and footer.
 _EDGE = 8
 
-# Below that many characters the regions that count are no page by themselves.
-_LEAST = 40
-
-
-def visible(blocks: Blocks) -> str:
-    """The text that counts, white space collapsed, in lower case."""
-    counting = [text for text, region in zip(blocks.texts, blocks.regions, strict=True) if region.counts]
-    if sum(map(len, counting)) + len(counting) <= _LEAST:
-        counting = blocks.texts
-    joined = " ".join(counting)
-    if joined.isascii():
-        return joined.lower()
-    # Block by block, because most are ASCII, whose case is changed ten times as fast.
-    return " ".join([text.lower() for text in counting])
-
 
 def mask(text: str) -> str:
     """`text`, which must be in lower case, without what varies from fetch to fetch."""
-    points = _points(text)
-    numbers = _numbers(points)
-    shorter = _without_nonces(text, points, *numbers)
+    found = _found(text)
+    shorter = _without_nonces(text, found.words)
     if shorter is not text:
-        text, points = shorter, _points(shorter)
-        numbers = _numbers(points)
+        text = shorter
+        found = _found(text)
     kept: list[str] = []
     at = 0
-    for start, follows in _suspects(points, *numbers):
+    for start, follows in zip(found.suspects, found.follows, strict=True):
         if start < at or not (follows or _word_before(text, start) in _LEADS):
             continue
         number = _number(text, start)
@@ -113,38 +116,31 @@ def mask(text: str) -> str:
             continue
         always = number[1] is not None
         lead = _lead(text[max(at, start - _LEAD_LENGTH) : start], _WEEKDAYS if always else _LEADS)
-        found = number if always else (_led(text, start) if lead else None)
-        if found:
+        found_end = number.end() if always else _led_end(text, start) if lead else 0
+        if found_end:
             kept.append(text[at : start - lead])
-            at = found.end()
+            at = found_end
     kept.append(text[at:])
     return "".join(kept)
 
 
-_Points = NDArray[np.uint8]
-_Places = NDArray[np.intp]
-_MARGIN = b" " * 4
+class _Found(NamedTuple):
+    """What the search for numbers has found, by number of character."""
+
+    suspects: list[int]
+    """Beginnings of numbers that their neighbours allow to be noise."""
+    follows: list[bool]
+    """Whether what follows a suspect may say so."""
+    words: list[tuple[int, int]]
+    """Beginnings and ends of words that are long enough for a nonce and hold a digit."""
+
+
 # More numbers than that are left as they are: a page of nothing else would take a second.
 _CHARACTERS_PER_SUSPECT = 24
 _LEAST_SUSPECTS = 1_000
+_MARGIN = 8
 _OTHER = 128
 """Stands for all characters beyond ASCII."""
-
-
-def _points(text: str) -> _Points:
-    """The characters of `text` as numbers, with four blanks on either side."""
-    if text.isascii():
-        return np.frombuffer(b"".join((_MARGIN, text.encode(), _MARGIN)), np.uint8)
-    wide = np.frombuffer((f"    {text}    ").encode("utf-32-le", "surrogatepass"), np.uint32)
-    return np.minimum(wide, _OTHER).astype(np.uint8)
-
-
-def _numbers(points: _Points) -> tuple[_Places, _Places]:
-    """Where runs of digits begin and end: finding them all takes a tenth of what a search for each does."""
-    digits = np.flatnonzero(points - np.uint8(48) < 10)
-    apart = np.ones(len(digits) + 1, np.bool_)
-    apart[1:-1] = digits[1:] - digits[:-1] != 1
-    return digits[apart[:-1]], digits[apart[1:]] + 1
 
 
 def _table(pairs: str) -> NDArray[np.bool_]:
@@ -165,13 +161,91 @@ _AFTER = np.isin(np.arange(_OTHER + 1), list(b"-/.:,snrtkm"))
 _AGAINST = np.isin(np.arange(_OTHER + 1), [*b"v).,:", _OTHER])
 
 
-def _suspects(points: _Points, starts: _Places, ends: _Places) -> list[tuple[int, bool]]:
-    """Numbers that their neighbours allow to be noise: where they begin; whether what follows them may say so."""
-    follows = _AFTER[points[ends]] | ((points[ends] == 32) & _AFTER_BLANK[points[ends + 1], points[ends + 2]])
-    before = points[starts - 1]
-    led = _AGAINST[before] | ((before == 32) & _BEFORE_BLANK[points[starts - 3], points[starts - 2]])
-    suspect = np.flatnonzero(follows | led)[: max(_LEAST_SUSPECTS, len(points) // _CHARACTERS_PER_SUSPECT)]
-    return list(zip((starts[suspect] - len(_MARGIN)).tolist(), follows[suspect].tolist(), strict=True))
+def _found(text: str) -> _Found:
+    octets = text.encode("utf-8", "replace")
+    padded = np.frombuffer(b"".join((_BLANKS, octets, _BLANKS)), np.uint8)
+    most = max(_LEAST_SUSPECTS, len(octets) // _CHARACTERS_PER_SUSPECT)
+    suspects, follows = np.empty(most, np.int64), np.empty(most, np.bool_)
+    words = np.empty((len(octets) // _NONCE_LEAST + 1, 2), np.int64)
+    sizes = np.zeros(2, np.int64)
+    _search(padded, _AFTER_BLANK, _BEFORE_BLANK, _AFTER, _AGAINST, suspects, follows, words, sizes)
+    n, m = sizes.tolist()
+    return _Found(suspects[:n].tolist(), follows[:n].tolist(), list(map(tuple, words[:m].tolist())))
+
+
+_BLANKS = b" " * _MARGIN
+
+
+@compiled
+def _character_before(octets: Octets, at: int) -> int:
+    """Place of the character that ends before `at`."""
+    at -= 1
+    while octets[at] & 0xC0 == 0x80:
+        at -= 1
+    return at
+
+
+@compiled
+def _search(
+    octets: Octets, after_blank: Pairs, before_blank: Pairs, after: Flags, against: Flags,
+    suspects: Places, follows: Flags, words: Places, sizes: Places,
+) -> None:  # fmt: skip
+    """Find numbers in `octets`, which have a margin of blanks. All that is found is told by number of character."""
+    count, long, others = 0, 0, 0
+    base, end = octets.ctypes.data, len(octets) - _MARGIN
+    at, word_until = whole(_MARGIN), 0
+    while at < end:
+        if at + 8 <= end:
+            chunk = eight(base + at)
+            low = chunk & _LOW_SEVEN
+            digits = (low + _FROM_0) & ~(low + _PAST_9) & ~chunk & _HIGHS
+            if digits == 0:
+                # Octets that continue a character begin with 10.
+                continues = chunk & ~(chunk << _1) & _HIGHS
+                others += whole(((continues >> _7) * _ONES) >> _56)
+                at += 8
+                continue
+        for _ in range(8):
+            if at >= end:
+                break
+            value = octets[at]
+            others += whole(value & 0xC0 == 0x80)
+            if not 48 <= value <= 57:
+                at += 1
+                continue
+            start = at
+            while 48 <= octets[at] <= 57:
+                at += 1
+            before, behind = min(octets[start - 1], _OTHER), min(octets[at], _OTHER)
+            following = after[behind] or (
+                behind == 32 and after_blank[min(octets[at + 1], _OTHER), min(octets[at + 2], _OTHER)]
+            )
+            led = against[before]
+            if before == 32:
+                last = _character_before(octets, start - 1)
+                led = before_blank[
+                    min(octets[_character_before(octets, last)], _OTHER), min(octets[last], _OTHER)
+                ]
+            if (following or led) and count < len(suspects):
+                suspects[count] = start - _MARGIN - others
+                follows[count] = following
+                count += 1
+            # A number by itself is no nonce, unless it is very long.
+            if (before > 32 or behind > 32 or at - start >= _NONCE_LEAST) and start >= word_until:
+                first, word_until, inner = start, at, 0
+                while octets[first - 1] > 32:
+                    first -= 1
+                    inner += octets[first] & 0xC0 == 0x80
+                before_word = others - inner
+                while octets[word_until] > 32:
+                    inner += octets[word_until] & 0xC0 == 0x80
+                    word_until += 1
+                if word_until - first - inner >= _NONCE_LEAST and long < len(words):
+                    words[long, 0] = first - _MARGIN - before_word
+                    words[long, 1] = word_until - _MARGIN - before_word - inner
+                    long += 1
+            break
+    sizes[0], sizes[1] = count, long
 
 
 def _word_before(text: str, start: int) -> str:
@@ -190,19 +264,10 @@ def _lead(before: str, words: frozenset[str]) -> int:
     return len(before) - before.rindex(first)
 
 
-def _without_nonces(text: str, points: _Points, numbers: _Places, ends: _Places) -> str:
-    """A nonce is a long word with a digit: the words around the numbers are all that need be looked at."""
-    # A number by itself is none, unless it is very long.
-    numbers = numbers[(points[numbers - 1] > 32) | (points[ends] > 32) | (ends - numbers >= _NONCE_LEAST)]
-    if not len(numbers):
-        return text
-    blanks = np.flatnonzero(points <= 32)
-    after = np.unique(np.searchsorted(blanks, numbers))
-    starts, ends = blanks[after - 1] + 1, blanks[after]
-    long = ends - starts >= _NONCE_LEAST
+def _without_nonces(text: str, words: list[tuple[int, int]]) -> str:
     kept: list[str] = []
-    at, margin = 0, len(_MARGIN)
-    for start, end in zip((starts[long] - margin).tolist(), (ends[long] - margin).tolist(), strict=True):
+    at = 0
+    for start, end in words:
         word = text[start:end]
         masked = _nonce("", word)
         if masked != word:
@@ -212,14 +277,14 @@ def _without_nonces(text: str, points: _Points, numbers: _Places, ends: _Places)
 
 
 def fingerprint(title: str, blocks: Blocks) -> str:
-    """Hex MD5 of `title` and `blocks` without noise.
+    """Hash (hex, 128 bits) of `title` and `blocks` without noise.
 
     A number that the page introduces as the version of what it documents ("Frob 15.18 Documentation"), in its
     title or at its edges, is masked wherever it stands alone.
     """
-    text = f"{title.lower()}\n{visible(blocks)}"
-    edges = " ".join((*blocks.texts[:_EDGE], *blocks.texts[-_EDGE:]))
-    own = _own_version(f"{title} {edges}".lower())
+    text = f"{title.lower()}\n{blocks.visible().decode('utf-8', 'replace')}"
+    first, last = blocks.texts(slice(_EDGE)), blocks.texts(slice(-_EDGE, None))
+    own = _own_version(f"{title} {' '.join((*first, *last))}".lower())
     if own:
         text = _without(own[0], text)
     return of_bytes(mask(text).encode("utf-8", "replace"))
@@ -240,4 +305,4 @@ def _without(number: str, text: str) -> str:
 
 
 def of_bytes(body: bytes) -> str:
-    return hashlib.md5(body, usedforsecurity=False).hexdigest()
+    return xxh3_128_hexdigest(body)

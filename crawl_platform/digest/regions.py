@@ -26,6 +26,16 @@ FOOTER = Region("footer", False, False)
 ASIDE = Region("aside", False, False)
 COMMENTS = Region("comments", True, False)
 NOISE = Region("other", False, False)
+SILENT = Region("other", False, False)
+"""What is no text of the page. Links in it are links all the same."""
+
+REGIONS = (OTHER, MAIN, NAV, HEADER, FOOTER, ASIDE, COMMENTS, NOISE, SILENT)
+"""By their number in the columns of blocks and links."""
+
+
+def number_of(region: Region) -> int:
+    return next(number for number, other in enumerate(REGIONS) if other is region)
+
 
 BY_TAG = {"nav": NAV, "header": HEADER, "footer": FOOTER, "aside": ASIDE, "main": MAIN, "article": MAIN}
 _BY_ROLE = {
@@ -78,7 +88,6 @@ _MOST_WORDS = 20
 _LONGEST_WORD = 60
 
 
-@lru_cache(maxsize=8_192)
 def region_of(tag: str, role: str, classes: str, identifier: str, style: str) -> Region | None:
     """The region that an element opens, or None if it belongs to the one around it.
 

@@ -2,78 +2,124 @@
 
 Features are shingles of three words, of at most the first `MAX_WORDS` words: a bounded cost, and the end of a
 long page rarely makes it another page. Scripts that write no spaces are cut into characters instead.
-
-Words are hashed all at once: with P the base and S the sums of byte · P^position, the polynomial hash of a word
-is (S[end] - S[start]) / P^start modulo 2^64, and P has an inverse because it is odd.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-_Hashes = NDArray[np.uint64]
+from crawl_platform.digest.compiled import compiled, whole
+from crawl_platform.digest.octets import LOWER, Octets, fold
 
 MAX_WORDS = 2_000
 # English has 6 characters per word, spaces included; cutting first bounds the work.
 _MOST_CHARACTERS = MAX_WORDS * 8
-_MOST_BYTES = _MOST_CHARACTERS * 4
+_MOST_OCTETS = _MOST_CHARACTERS * 4
 # Words of more characters than that on average are no words: the script writes no spaces.
 _LONGEST_AVERAGE = 16
 
 # Odd constants (splitmix64), so that a shingle depends on the order of its words.
-_K = tuple(np.uint64(k) for k in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-_P = 0x9E3779B97F4A7C15
-_POWERS = np.multiply.accumulate(np.array([1] + [_P] * _MOST_BYTES, np.uint64))
-_INVERSES = np.multiply.accumulate(np.array([1] + [pow(_P, -1, 2**64)] * _MOST_BYTES, np.uint64))
+_K0, _K1, _K2 = (np.uint64(k) for k in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+_29, _31, _ONE, _NONE = np.uint64(29), np.uint64(31), np.uint64(1), np.uint64(0)
+
+
+@compiled
+def _mixed(number: np.uint64) -> np.uint64:
+    """The high bits, which depend on all of the input, brought down."""
+    number = (number ^ (number >> _31)) * _K0
+    return number ^ (number >> _29)
+
+
+@compiled
+def _words(octets: Octets, hashes: NDArray[np.uint64]) -> int:
+    """Hash of each word, a polynomial in its octets; how many there are."""
+    count, power, total = 0, _NONE, _NONE
+    for value in octets:
+        if value > 32:
+            power = power * _K0 if power else _ONE
+            total += np.uint64(value) * power
+        elif power:
+            hashes[count] = _mixed(total)
+            count += 1
+            power, total = _NONE, _NONE
+            if count == MAX_WORDS:
+                return count
+    if power:
+        hashes[count] = _mixed(total)
+        count += 1
+    return count
+
+
+@compiled
+def _characters(octets: Octets, hashes: NDArray[np.uint64]) -> int:
+    """Hash of each character that is no white space; how many there are."""
+    count, point = 0, 0
+    for i in range(len(octets)):
+        value = whole(octets[i])
+        if value < 0x80:
+            point = value
+        elif value >= 0xC0:
+            point = value & (0x1F if value < 0xE0 else 0x0F if value < 0xF0 else 0x07)
+        else:
+            point = point << 6 | value & 63
+        if point > 32 and (i + 1 == len(octets) or octets[i + 1] & 0xC0 != 0x80):
+            hashes[count] = _mixed(np.uint64(point) * _K2)
+            count += 1
+            if count == MAX_WORDS:
+                break
+    return count
+
+
+@compiled
+def _majority(hashes: NDArray[np.uint64]) -> np.uint64:
+    """The bits that most shingles have."""
+    votes = np.zeros(64, np.int32)
+    size = max(len(hashes) - 2, 1)
+    for i in range(size if len(hashes) > 2 else len(hashes)):
+        number = hashes[i]
+        if len(hashes) > 2:
+            number = _mixed(hashes[i] * _K0 ^ hashes[i + 1] * _K1 ^ hashes[i + 2] * _K2)
+        for bit in range(64):
+            votes[bit] += np.int32((number >> np.uint64(bit)) & _ONE)
+    shared = _NONE
+    voters = size if len(hashes) > 2 else len(hashes)
+    for bit in range(64):
+        if 2 * votes[bit] > voters:
+            shared |= _ONE << np.uint64(bit)
+    return shared
+
+
+@compiled
+def _cut(octets: Octets, characters: int) -> int:
+    """Octets of the first `characters`."""
+    for i in range(len(octets)):
+        if octets[i] & 0xC0 != 0x80:
+            if characters == 0:
+                return i
+            characters -= 1
+    return len(octets)
 
 
 def simhash(text: str) -> int:
     """Signed 64-bit simhash of `text`; 0 if it has no words."""
-    # Line by line, because most are ASCII, whose case is changed ten times as fast.
-    text = "\n".join([line.lower() for line in text[:_MOST_CHARACTERS].split("\n")])
-    hashes = _words(text)
-    if len(hashes) * _LONGEST_AVERAGE <= len(text):
-        hashes = _characters(text)
-    if not len(hashes):
-        return 0
-    if len(hashes) >= 3:
-        hashes = _mixed(hashes[:-2] * _K[0] ^ hashes[1:-1] * _K[1] ^ hashes[2:] * _K[2])
-    ones = _votes(hashes) * 2 > len(hashes)
-    return int(np.packbits(ones, bitorder="little").view(np.int64)[0])
+    return of_octets(text[:_MOST_CHARACTERS].encode("utf-8", "replace"))
 
 
-def _words(text: str) -> _Hashes:
-    """Hash of each word."""
-    octets = np.frombuffer(b" " + text.encode("utf-8", "replace") + b" ", np.uint8)
-    inside = octets > 32
-    edges = np.flatnonzero(inside[1:] != inside[:-1])[: 2 * MAX_WORDS]
-    starts, ends = edges[::2], edges[1::2]
-    if not len(edges):
-        return np.empty(0, np.uint64)
-    inner = octets[1 : int(ends[-1]) + 1]
-    sums = np.zeros(len(inner) + 1, np.uint64)
-    np.cumsum(inner * _POWERS[: len(inner)], out=sums[1:])
-    return _mixed((sums[ends] - sums[starts]) * _INVERSES[starts])
+def of_octets(text: bytes) -> int:
+    """The same of a text in UTF-8."""
+    octets = np.frombuffer(text, np.uint8, min(len(text), _MOST_OCTETS))
+    octets = octets[: _cut(octets, _MOST_CHARACTERS)]
+    lower = np.empty(len(octets), np.uint8)
+    fold(octets, 0, len(octets), lower, 0, LOWER)
+    hashes = np.empty(MAX_WORDS, np.uint64)
+    count = _words(lower, hashes)
+    if count * _LONGEST_AVERAGE <= len(octets) and count * _LONGEST_AVERAGE <= _length(octets):
+        count = _characters(lower, hashes)
+    return int(np.uint64(_majority(hashes[:count])).astype(np.int64)) if count else 0
 
 
-def _characters(text: str) -> _Hashes:
-    joined = "".join(text.split())[:MAX_WORDS].encode("utf-32-le", "replace")
-    return _mixed(np.frombuffer(joined, np.uint32).astype(np.uint64) * _K[2])
-
-
-def _mixed(hashes: _Hashes) -> _Hashes:
-    """The high bits, which depend on all of the input, brought down."""
-    hashes = (hashes ^ (hashes >> np.uint64(31))) * _K[0]
-    mixed: _Hashes = hashes ^ (hashes >> np.uint64(29))
-    return mixed
-
-
-def _votes(hashes: _Hashes) -> NDArray[np.int64]:
-    """How many hashes have each of the 64 bits, lowest first."""
-    bits = np.unpackbits(hashes.view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
-    # Eight bits are added at a time, as the octets of one integer, which hold 255.
-    lanes = np.add.reduceat(bits.view(np.uint64), np.arange(0, len(hashes), 255), axis=0)
-    votes: NDArray[np.int64] = lanes.view(np.uint8).reshape(-1, 64).sum(axis=0, dtype=np.int64)
-    return votes
+def _length(octets: Octets) -> int:
+    """Number of characters."""
+    return int(np.count_nonzero(octets & np.uint8(0xC0) != np.uint8(0x80)))
 
 
 def distance(a: int, b: int) -> int:

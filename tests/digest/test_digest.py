@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from crawl_platform.digest import digest
 from crawl_platform.digest.kind import kind_of
 from crawl_platform.digest.simhash import distance, simhash
-from crawl_platform.digest.walk import Walk, _collapsed, parse
 
 URL = "http://s.example/"
 TAGS = st.sampled_from(
@@ -37,35 +36,6 @@ def test_digest_never_raises(body: bytes, content_type: str | None) -> None:
 @settings(deadline=None)
 def test_digest_never_raises_for_any_document_url(body: bytes, url: str) -> None:
     assert len(digest(body, url, "text/html").fingerprint) == 32
-
-
-@given(HTML)
-@settings(deadline=None)
-def test_each_mark_begins_one_piece_of_text(body: bytes) -> None:
-    tree = parse(body)
-    assert tree.root is not None
-
-    walk = Walk(tree.root, 1_000)
-
-    assert len(walk.blocks([0] * walk.size)) <= walk.size == len(walk._pieces)
-
-
-CONTROLS = dict.fromkeys(range(1, 32), " ")
-TEXT = st.text(
-    st.sampled_from(
-        "ab\xe9\u65e5\U0001f600 \t\n\x01\0\x85\xa0\u1680\u2003\u2019\u2028\u202f\u205f\u3000\u3042"
-    )
-)
-
-
-@given(TEXT.map(lambda text: text * 3))
-@settings(deadline=None)
-def test_white_space_is_collapsed_and_words_are_counted_as_one_by_one(text: str) -> None:
-    pieces, words = _collapsed(text)
-
-    expected = [piece.translate(CONTROLS).split() for piece in text.split("\0")]
-    assert pieces == [" ".join(piece) for piece in expected]
-    assert words.tolist() == [len(piece) for piece in expected]
 
 
 @given(HTML)

@@ -5,6 +5,7 @@ from importlib import import_module
 import pytest
 
 from crawl_platform.digest import digest
+from crawl_platform.digest.blocks import Blocks
 from crawl_platform.digest.fingerprint import mask
 from tests.web.cases import shared_cases, shared_path
 
@@ -104,7 +105,8 @@ def test_without_masks_a_date_is_a_change(monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_masks_and_regions_public_noise_is_change(monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module("crawl_platform.digest.fingerprint")
     monkeypatch.setattr(module, "mask", lambda text: text)
-    monkeypatch.setattr(module, "visible", lambda blocks: " ".join(blocks.texts))
+    everything = lambda blocks: " ".join(blocks.texts(slice(None))).encode()  # noqa: E731
+    monkeypatch.setattr(Blocks, "visible", everything)
 
     assert _verdicts(every=10)["unchanged", "changed"] > 50
 

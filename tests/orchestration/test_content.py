@@ -5,8 +5,9 @@ import random
 import pytest
 
 from assets import content_comparison
-from crawl_platform.digest import digest, duplicate_clusters, near_duplicates
-from crawl_platform.digest.near_duplicates import SIMILAR
+from crawl_platform.digest import digest
+from crawl_platform.duplicates import duplicate_clusters, near_duplicates
+from crawl_platform.duplicates.near_duplicates import SIMILAR
 from crawl_platform.simulation.web import SyntheticWeb
 
 PLAIN, COPY, OTHER = "https://plain.test/story", "https://mirror.test/story", "https://plain.test/other"

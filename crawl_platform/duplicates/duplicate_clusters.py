@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from xxhash import xxh3_64_hexdigest
 
-from crawl_platform.digest.near_duplicates import (
+from crawl_platform.duplicates.near_duplicates import (
     LEAST_WORDS,
     SHORT_WORDS,
     SIMILAR,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 from crawl_platform.digest import digest
-from crawl_platform.digest.near_duplicates import (
+from crawl_platform.duplicates.near_duplicates import (
     LEAST_SAMPLE,
     MAX_WORDS,
     MOST_CANDIDATES,
@@ -82,7 +82,7 @@ def test_an_edited_text_is_a_candidate_and_another_one_is_not() -> None:
 
 def test_candidates_are_the_same_in_every_process() -> None:
     code = (
-        "from tests.digest.test_near_duplicates import *\n"
+        "from tests.duplicates.test_near_duplicates import *\n"
         "print(found(*[edited(text(1, 300), n) for n in range(1, 30)]))"
     )
     here = found(*[edited(text(1, 300), n) for n in range(1, 30)])

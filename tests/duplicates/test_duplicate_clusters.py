@@ -1,7 +1,7 @@
 import random
 
-from crawl_platform.digest.duplicate_clusters import Page, Texts, clusters, unlike
-from crawl_platform.digest.near_duplicates import LEAST_WORDS, SHORT_WORDS, shingles
+from crawl_platform.duplicates.duplicate_clusters import Page, Texts, clusters, unlike
+from crawl_platform.duplicates.near_duplicates import LEAST_WORDS, SHORT_WORDS, shingles
 
 LONG = dict.fromkeys("abcdef", SHORT_WORDS * 4)
 

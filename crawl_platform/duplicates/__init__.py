@@ -1,0 +1,1 @@
+"""Pages that say the same: candidates by simhash, verified pairs, clusters and their representatives."""
