@@ -7,11 +7,12 @@ from crawl_platform.cli.demo import demo
 from crawl_platform.cli.doctor import doctor
 from crawl_platform.cli.explain import explain
 from crawl_platform.cli.export import export
-from crawl_platform.cli.frontier import frontier, shards
+from crawl_platform.cli.frontier import frontier
 from crawl_platform.cli.identity import identity
 from crawl_platform.cli.page import show_page
 from crawl_platform.cli.purge import purge
 from crawl_platform.cli.run import down, up
+from crawl_platform.cli.shards import shards
 from crawl_platform.cli.size import size
 from crawl_platform.cli.sql import sql_command
 from crawl_platform.cli.status import status, top

@@ -10,16 +10,13 @@ from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import count_text, json_option, print_json, print_rows, show
 from crawl_platform.clock import SystemClock, as_datetime
-from crawl_platform.errors import ConfigurationError, ExchangeError
+from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.queues import (
     HostDetail,
     HostQueue,
-    ShardLoad,
     host_detail,
     host_queues,
-    shard_loads,
 )
-from crawl_platform.fleet.shards import read_owners
 from crawl_platform.frontier.records import LANES
 from crawl_platform.web.host import shard_of
 from resources.requests import named_host
@@ -103,65 +100,3 @@ def _print_host(host: str, detail: HostDetail, now: datetime) -> None:
         click.echo(f"\n{lane}")
         for entry in urls:
             click.echo(f"  {_due(entry['due_at'], now):19}  {entry['url']}")
-
-
-@click.command()
-@click.option("--all", "every", is_flag=True, help="Every shard instead of a line per cell.")
-@json_option
-@home_option
-def shards(every: bool, as_json: bool, home: Path) -> None:
-    """Show who owns the shards, how alive the owners are, and what the shards hold."""
-    crawl = Crawl.at(home)
-    loads = shard_loads(crawl.home, crawl.lake)
-    owners = _owners(crawl)
-    rows = [{"shard": shard, "cell": owners.get(shard), **_load(load)} for shard, load in loads.items()]
-    cells = _per_cell(owners, loads, _ages(crawl) if owners else {})
-    if as_json:
-        print_json({"cells": cells, "shards": rows})
-        return
-    held = {"hosts": "hosts", "known": "URLs known", "queued": "URLs waiting"}
-    if crawl.running_fleet is None:
-        click.echo("no fleet is running: owners stand in its exchange, so only what the shards hold is shown")
-    if every or not owners:
-        shown = rows if every else [row for row in rows if row["hosts"]]
-        print_rows(shown, {"shard": "shard", **({"cell": "cell"} if owners else {}), **held}, "no host yet")
-    else:
-        columns = {"cell": "cell", "shards": "shards", **held, "heartbeat_age": "heartbeat (s ago)"}
-        print_rows(cells, columns, "no cell owns a shard")
-
-
-def _owners(crawl: Crawl) -> dict[int, str]:
-    """Shard → the cell that owns it; empty where no fleet runs or its exchange is away."""
-    if crawl.running_fleet is None:
-        return {}
-    try:
-        return read_owners(crawl.home / "run" / "nats.json")
-    except ExchangeError as error:
-        click.echo(f"owners can't be asked for, only what the shards hold is shown: {error}", err=True)
-        return {}
-
-
-def _load(load: ShardLoad) -> dict[str, int]:
-    return {"hosts": load.hosts, "known": load.known, "queued": load.queued}
-
-
-def _ages(crawl: Crawl) -> dict[str, float]:
-    """Seconds since each cell's last heartbeat."""
-    fleet, now = crawl.running_fleet, SystemClock().now()
-    try:
-        return {} if fleet is None else {beat.cell: now - beat.at for beat in fleet.heartbeats()}
-    except ExchangeError as error:
-        click.echo(f"the cells can't be asked: {error}", err=True)
-        return {}
-
-
-def _per_cell(
-    owners: dict[int, str], loads: dict[int, ShardLoad], ages: dict[str, float]
-) -> list[dict[str, Any]]:
-    cells: dict[str, dict[str, Any]] = {}
-    for shard, cell in sorted(owners.items()):
-        row = cells.setdefault(cell, {"cell": cell, "shards": 0, "hosts": 0, "known": 0, "queued": 0})
-        row["shards"] += 1
-        for name, count in _load(loads[shard]).items():
-            row[name] += count
-    return [{**row, "heartbeat_age": ages.get(cell)} for cell, row in sorted(cells.items())]

@@ -16,6 +16,11 @@ SOME_TABLES = "committer.some_tables"
 ALL_TABLES = "committer.all_tables"
 VECTOR = "committer.vector"
 ACKED = "committer.acked"
+FORGOT, WRITTEN, DRAINED = "handoff.forgot", "handoff.written", "handoff.drained"
+IMPORTING, IMPORTED, SWAPPED, ADOPTED, WIPED = (
+    f"handoff.{name}" for name in ("importing", "imported", "swapped", "adopted", "wiped")
+)
+HANDOFF_POINTS = (FORGOT, WRITTEN, DRAINED, IMPORTING, IMPORTED, SWAPPED, ADOPTED, WIPED)
 
 POINTS = (STAGED, COMMITTED, PUBLISHED, FORGOTTEN, SOME_TABLES, ALL_TABLES, VECTOR, ACKED)
 
@@ -29,8 +34,9 @@ class KillAt(Faults):
     """Kill this process when it passes `point` for the `nth` time (1 = first)."""
 
     def __init__(self, point: str, nth: int = 1) -> None:
-        if point not in POINTS + UPKEEP_POINTS:
-            raise ValueError(f"no such fault point: {point!r} (one of {', '.join(POINTS + UPKEEP_POINTS)})")
+        known = POINTS + HANDOFF_POINTS + UPKEEP_POINTS
+        if point not in known:
+            raise ValueError(f"no such fault point: {point!r} (one of {', '.join(known)})")
         self._point = point
         self._left = nth
 

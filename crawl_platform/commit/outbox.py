@@ -169,8 +169,21 @@ class Outbox:
         return unforgotten(self._kv)
 
 
+def incarnations(kv: OrderedKV) -> list[str]:
+    """Those whose rows the store's URLs may have: its own and the former ones."""
+    former = [key[len(_FORMER) :].decode() for key, _ in kv.scan(_FORMER, prefix_end(_FORMER))]
+    own = kv.get(_INCARNATION)
+    return former if own is None else [own.decode(), *former]
+
+
+def inherit(batch: Batch, incarnation: str) -> None:
+    """URLs come with a shard whose rows are that incarnation's: what befalls these is the store's concern."""
+    batch.put(_FORMER + incarnation.encode(), b"")
+
+
 def was_ours(kv: OrderedKV, incarnation: str) -> bool:
-    """Whether the store went on as another incarnation since: what befalls the former one's rows is its concern."""
+    """Whether the store went on as another incarnation since, or has shards of that one: what befalls its rows is its
+    concern."""
     return kv.get(_FORMER + incarnation.encode()) is not None
 
 

@@ -35,9 +35,10 @@ from crawl_platform.fleet.addresses import AddressBook
 from crawl_platform.fleet.directives import Directives
 from crawl_platform.fleet.ending import cancel_all
 from crawl_platform.fleet.epochs import Series
-from crawl_platform.fleet.exchange import Exchange
+from crawl_platform.fleet.exchange import Exchange, StreamReader
 from crawl_platform.fleet.inbox import Inbox
 from crawl_platform.fleet.messages import Heartbeat, encode
+from crawl_platform.fleet.moving import Moving
 from crawl_platform.fleet.parts import Parts
 from crawl_platform.fleet.publisher import Publisher
 from crawl_platform.fleet.purging import Purging
@@ -59,11 +60,14 @@ TICK = 0.05
 HEARTBEAT = 2.0
 FENCE_MARGIN = 2.0
 FORGET_IDLE = 10.0
+IDLE_INBOX = 0.5
 DISK_EVERY = 3.0
 LANDING = 3.0
 """Seconds that requests in flight get at a stop."""
 PUBLISHING = 2.0
 """Seconds that NATS gets at a stop to take what was committed last."""
+RESTING = 30.0
+"""Seconds beyond the longest request that a shard which is to move gets to come to rest."""
 STARVING_IDLE = 0.5
 """A cell that has nothing to claim for this long (seconds) closes its epoch early."""
 
@@ -111,6 +115,22 @@ class Cell:
         self._bulk, self._fast = (self._series(series, faults) for series in (BULK, FAST))
         self._purging = Purging(name, self.frontier, self._bulk, self._fast, clock)
         self._directives = Directives(exchange, self.frontier, self._fast, clock, self._purging.hear)
+        self._moving = Moving(
+            name,
+            self.frontier,
+            self._inbox,
+            (self._fast, self._bulk),
+            self._purging,
+            self._directives,
+            outbox,
+            exchange,
+            settings.lake_root,
+            clock,
+            faults,
+            settings.fetch.total_timeout + RESTING,
+            self._check_fence,
+            lambda: self._wake.set(),
+        )
         self._stops = Watch(settings.root, book.stops, clock, self._stops_changed)
         self._publisher = Publisher(outbox, exchange, settings.lake_root, faults, self._purge_inbox)
         self._dns = DnsCache(settings.fetch, AddressGuard(settings.fetch.allow_networks), clock)
@@ -201,6 +221,7 @@ class Cell:
                 self._purging.purge_forever(),
                 Trimming(self.name, self.frontier, self._bulk, self._clock).trim_forever(),
                 self._addresses.share_forever(),
+                self._moving.move_forever(),
                 self._beat(),
                 self._report(),
             )
@@ -388,17 +409,21 @@ class Cell:
     # inbox
 
     async def _read_inbox(self) -> None:
-        reader = await self._exchange.inbox_reader(sorted(self.frontier.shards), self._inbox.resume_after())
+        reader, number = None, -1
         while True:
             if self._fast.blocked:  # what is read could not be committed: the stream keeps it
                 await asyncio.sleep(1.0)
                 continue
             try:
-                received = await reader.fetch()
+                if reader is None or number != self._inbox.reader:
+                    number, reader = self._inbox.reader, await self._open_inbox()
+                received = await reader.fetch() if reader is not None else []
             except ExchangeError as error:
                 log.warning("the inbox waits: %s", error)
                 await asyncio.sleep(1.0)
-                reader = await self._reopen(reader)
+                reader = None
+                continue
+            if number != self._inbox.reader:  # another reader brings them again, with what lies before them
                 continue
             for message in received:
                 arrival = self._inbox.arrival(
@@ -408,11 +433,12 @@ class Cell:
                     self._fast.open.arrivals.append(arrival)
                     self._fast.touch()
 
-    async def _reopen(self, reader: Any) -> Any:
-        try:
-            return await self._exchange.inbox_reader(sorted(self.frontier.shards), self._inbox.resume_after())
-        except ExchangeError:
-            return reader
+    async def _open_inbox(self) -> StreamReader | None:
+        """None for a cell that has no shard yet: a reader of no subject would read them all."""
+        if not self.frontier.shards:
+            await asyncio.sleep(IDLE_INBOX)
+            return None
+        return await self._exchange.inbox_reader(sorted(self.frontier.shards), self._inbox.resume_after())
 
     # liveness and reports
 

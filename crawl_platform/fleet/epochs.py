@@ -105,6 +105,15 @@ class Series:
             self._emptied.clear()
             await self._emptied.wait()
 
+    def is_clear_of(self, shard: int) -> bool:
+        """Whether nothing that is not committed yet changes that shard: not in the open epoch, nor in one that is just
+        being closed. Links to its hosts don't count: they go wherever the shard is."""
+        epoch = self.open
+        shards = {arrival.shard for arrival in epoch.arrivals}
+        shards |= {page.lease.shard for page in epoch.pages} | {lease.shard for lease in epoch.denied}
+        shards |= {result.lease.shard for result, _ in epoch.robots}
+        return not self._lock.locked() and shard not in shards
+
     def due(self, starving: bool) -> bool:
         """Whether the open epoch should be closed now. `starving`: the cell has nothing else to do."""
         epoch = self.open

@@ -5,7 +5,7 @@ once; those that a restart brings again are skipped. Request ids are remembered 
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -34,6 +34,7 @@ from crawl_platform.frontier.kv import Batch, OrderedKV, prefix_end
 from crawl_platform.frontier.lease import Found, Hop, value_at
 from crawl_platform.frontier.plan import Planner
 from crawl_platform.frontier.records import UrlRecord, decode, shard_key, shard_range, url_of_key
+from crawl_platform.frontier.shard_state import applied, ours_now, taken
 from crawl_platform.frontier.trim import TrimOrder, order
 from crawl_platform.web.url import host_of
 
@@ -57,6 +58,8 @@ class Arrival:
     sequence: int
     message: InboxMessage | Excluded
     at: float
+    reader: int = 0
+    """By which reader it came (`Inbox.reader`)."""
 
 
 class Inbox:
@@ -71,9 +74,30 @@ class Inbox:
         self._incarnation = incarnation
         self.applied = {shard: self._stored(shard) for shard in frontier.shards}
         self.ignored = 0
+        self.reader = 0
+        """Number of the reader that reads all of our shards; another one is needed when it grows."""
+        for shard in frontier.shards:
+            if taken(kv, shard) is not None:  # the cell died just before it put the shard to use
+                self.adopt(shard)
+
+    # shards that come and go
+
+    def leave(self, shard: int) -> None:
+        """Take no more messages of a shard; what was taken is still applied."""
+        del self.applied[shard]
+
+    def adopt(self, shard: int) -> None:
+        """The shard is ours: its messages may lie before those that we have read of others. What this reader has
+        brought no longer says how far all of them were read."""
+        self.applied[shard] = self._stored(shard)
+        self.reader += 1
+        batch = Batch()
+        ours_now(batch, shard)
+        batch.put(_READ, min(self.resume_after(), self.applied[shard]).to_bytes(8, "big"))
+        self._kv.write(batch, sync=True)
 
     def _stored(self, shard: int) -> int:
-        return int.from_bytes(self._kv.get(shard_key(b"a", shard)) or b"", "big")
+        return applied(self._kv, shard)
 
     def resume_after(self) -> int:
         """The stream sequence above which there may be something to read: shards are read together, in order."""
@@ -101,7 +125,7 @@ class Inbox:
             log.error("inbox message %d of shard %d can't be read and is skipped: %s", sequence, shard, error)
             self.ignored += 1
             return None
-        return Arrival(shard, sequence, message, at)
+        return Arrival(shard, sequence, message, at, self.reader)
 
     def _refuse_stray(self, shard: int, message: InboxMessage) -> None:
         """A host of another shard may be another cell's: two would crawl it."""
@@ -145,7 +169,8 @@ class Inbox:
             if arrival.sequence:
                 sequence = arrival.sequence.to_bytes(8, "big")
                 planner.plan.batch.put(shard_key(b"a", arrival.shard), sequence)
-                planner.plan.batch.put(_READ, sequence)
+                if arrival.reader == self.reader:
+                    planner.plan.batch.put(_READ, sequence)
 
     def _apply(self, planner: Planner, arrival: Arrival) -> None:
         message = arrival.message
@@ -202,6 +227,17 @@ class Inbox:
                 batch.delete(key)
         self._kv.write(batch)
         return len(batch)
+
+
+def requests_taken(kv: OrderedKV) -> dict[str, int]:
+    """Ids of the recrawls that were taken lately, with when (UTC seconds)."""
+    return {key[1:].decode(): int.from_bytes(value, "big") for key, value in kv.scan(b"d", prefix_end(b"d"))}
+
+
+def note_requests(batch: Batch, requests: Mapping[str, int]) -> None:
+    """Another cell has taken these, and what came of them comes into the store."""
+    for request_id, at in requests.items():
+        batch.put(b"d" + request_id.encode(), at.to_bytes(8, "big"))
 
 
 def _found(url: DiscoveredUrl) -> Found:

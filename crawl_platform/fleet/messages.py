@@ -196,10 +196,18 @@ class ScheduleWindow(msgspec.Struct, frozen=True):
 
 
 class ShardOwner(msgspec.Struct, frozen=True):
-    """Ownership record of a shard. Its revision in the bucket is the fencing token."""
+    """Ownership record of a shard. Its revision in the bucket is the fencing token. It moves by `fleet.handoff`."""
 
     cell: str
     incarnation: str
+    to: str = ""
+    """The cell that is to have it next."""
+    snapshot: str = ""
+    """Draining: the file (`fleet.shard_file`) that holds all of it; `cell` asks nothing of its hosts any more."""
+    sequence: int = 0
+    """Of its inbox, what the snapshot has the effects of."""
+    handed: str = ""
+    """The snapshot by which its cell has got it; empty if it was given to it at first."""
 
 
 class Heartbeat(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ way the cell begins anew at the next start, since the directive stands and the n
 
 import asyncio
 import logging
+from collections.abc import Collection
 
 from crawl_platform.admission.hosts import EXCLUDED
 from crawl_platform.clock import Clock
@@ -18,7 +19,7 @@ from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.messages import PurgeOrder
 from crawl_platform.fleet.rows import host_row
 from crawl_platform.frontier.frontier import Frontier
-from crawl_platform.frontier.kv import Batch
+from crawl_platform.frontier.kv import Batch, OrderedKV, prefix_end
 from crawl_platform.frontier.purge import Dropped, at_rest, drop, key_ranges
 from crawl_platform.frontier.rocks import RocksKV
 from crawl_platform.web.url import host_of
@@ -45,9 +46,13 @@ class Purging:
         self._clock = clock
         self._orders: asyncio.Queue[PurgeOrder] = asyncio.Queue()
         self._known: set[str] = set()
+        """Ids of those that are not done yet."""
+        self.orders: dict[str, PurgeOrder] = {}
+        """By id, all that were ever heard of."""
 
     def hear(self, order: PurgeOrder) -> None:
         """Step 1, unless it was done before: directives come again at every start."""
+        self.orders[order.request_id] = order
         if order.request_id in self._known or self._frontier.kv.get(_key(order)) is not None:
             return
         self._known.add(order.request_id)
@@ -59,7 +64,17 @@ class Purging:
             order = await self._orders.get()
             dropped = await self._purge(order)
             self._frontier.book.purging.discard(order.pattern)
+            self._known.discard(order.request_id)
             log.info("purge %s: %d URLs of %d hosts dropped", order.request_id, dropped.urls, dropped.hosts)
+
+    @property
+    def under_way(self) -> bool:
+        return bool(self._known)
+
+    def look_again(self) -> None:
+        """Something has come into the store: purges that are not done in it begin anew."""
+        for order in self.orders.values():
+            self.hear(order)
 
     async def _purge(self, order: PurgeOrder) -> Dropped:
         kv, dropped = self._frontier.kv, Dropped()
@@ -112,6 +127,17 @@ class Purging:
         )  # fmt: skip
         self._bulk.open.rows.add("hosts", row)
         self._bulk.touch()
+
+
+def purges_done(kv: OrderedKV) -> list[str]:
+    """Ids of the purges that the store has carried out."""
+    return [key[len(DONE) :].decode() for key, _ in kv.scan(DONE, prefix_end(DONE))]
+
+
+def purged_in_part(batch: Batch, kv: OrderedKV, done: Collection[str]) -> None:
+    """Something comes into the store in which only the purges `done` are carried out: the others are not any more."""
+    for request_id in set(purges_done(kv)).difference(done):
+        batch.delete(DONE + request_id.encode())
 
 
 def _key(order: PurgeOrder) -> bytes:

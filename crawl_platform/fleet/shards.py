@@ -5,6 +5,7 @@ its incarnation into them when it starts; who owns a shard changes only in this 
 """
 
 import asyncio
+import logging
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,8 @@ import msgspec
 from crawl_platform.errors import ConfigurationError, OwnershipLostError
 from crawl_platform.fleet.exchange import Endpoint, Exchange
 from crawl_platform.fleet.messages import ShardOwner, encode
+
+log = logging.getLogger(__name__)
 
 
 async def assign_shards(exchange: Exchange, n_shards: int, cells: list[str]) -> dict[str, int]:
@@ -39,23 +42,25 @@ async def assign_shards(exchange: Exchange, n_shards: int, cells: list[str]) -> 
 
 
 async def claim_shards(exchange: Exchange, cell: str, incarnation: str) -> frozenset[int]:
-    """Take the shards that the table gives to `cell`, writing our incarnation into their records.
+    """Take the shards that the table gives to `cell`, writing our incarnation into their records. Those that are on
+    their way to another cell (`fleet.handoff`) are not asked for anything any more.
 
     Raises `OwnershipLostError` if a record moves meanwhile.
     """
     mine: set[int] = set()
     for key, value in (await exchange.items("shards")).items():
         owner = msgspec.json.decode(value, type=ShardOwner)
-        if owner.cell != cell:
+        if owner.cell != cell or owner.snapshot:
             continue
         if owner.incarnation != incarnation:
             current = await exchange.get("shards", key)
             if current is None or current[0] != value:
                 raise OwnershipLostError(f"shard {key} moved while {cell} was starting")
-            await exchange.swap("shards", key, encode(ShardOwner(cell, incarnation)), current[1])
+            ours = msgspec.structs.replace(owner, incarnation=incarnation)
+            await exchange.swap("shards", key, encode(ours), current[1])
         mine.add(int(key))
     if not mine:
-        raise OwnershipLostError(f"the shard table gives no shard to {cell}")
+        log.warning("the shard table gives no shard to %s: it waits for some", cell)
     return frozenset(mine)
 
 

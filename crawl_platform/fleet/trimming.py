@@ -34,6 +34,8 @@ class Trimming:
     async def _trim(self, shard: int, host: str, wanted: TrimOrder) -> None:
         done = False
         while not done:
+            if shard not in self._frontier.shards:  # it goes on where the shard is now
+                return
             now, boot = self._clock.now(), self._clock.boottime()
             plan, wanted, done = portion(self._frontier, shard, host, wanted, now)
             self._frontier.kv.write(plan.batch, sync=True)

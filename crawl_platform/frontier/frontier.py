@@ -80,6 +80,8 @@ class Frontier:
     ) -> None:
         self.kv = kv
         self.shards = shards
+        self.leaving: set[int] = set()
+        """Of our shards, those whose hosts are not served just now: they are on their way to or from another cell."""
         self.book = book
         self.gates = gates
         self.robots = robots
@@ -145,26 +147,35 @@ class Frontier:
                 for key, _ in self._shard_scan(b"u", shard):
                     self.seen.add(key)
         self._utc_at_boot = now - boot
-        for shard in sorted(self.shards):
-            for key, value in self._shard_scan(b"h", shard):
-                host = key[3:].decode()
-                record = decode(value, HostRecord)
-                state = self.hosts[host] = HostState(host, shard, record, threshold=record.threshold)
-                self.windows.recall(state)
-                self.known += record.known
-                self.fetched += record.fetched
-                self.dead += record.dead
-            for key, value in self._shard_scan(b"r", shard):
-                known = decode(value, RobotsRecord)
-                self.robots.note(key[3:].decode(), known.rule, known.body)
         for key, value in self.kv.scan(ADDRESS, prefix_end(ADDRESS)):
             self.gates.paces.recall(key[len(ADDRESS) :].decode(), decode(value, Pace))
-        for state in self.hosts.values():
-            # A request may have been written just before we took over: the delay is owed in full.
-            owed = max(state.record.held(now, boot), self.delay(state.record, state.host))
-            self.gates.hold_host(state.host, boot + owed)
-            self.reschedule(state.host, now, boot)
+        for shard in sorted(self.shards):
+            self.load_shard(shard, now, boot)
         self.moved.recall_guests(self.gates, now, boot)
+
+    def load_shard(self, shard: int, now: float, boot: float) -> None:
+        """Read the hosts of a shard that is ours. Each waits for its whole delay."""
+        for key, value in self._shard_scan(b"r", shard):
+            known = decode(value, RobotsRecord)
+            self.robots.note(key[3:].decode(), known.rule, known.body)
+        for key, value in self._shard_scan(b"h", shard):
+            host = key[3:].decode()
+            record = decode(value, HostRecord)
+            state = self.hosts[host] = HostState(host, shard, record, threshold=record.threshold)
+            self.windows.recall(state)
+            self.known += record.known
+            self.fetched += record.fetched
+            self.dead += record.dead
+            # A request may have been written just before we took over: the delay is owed in full.
+            owed = max(record.held(now, boot), self.delay(record, host))
+            self.gates.hold_host(host, boot + owed)
+            self.reschedule(host, now, boot)
+
+    def own(self, shards: frozenset[int]) -> None:
+        """From now on exactly these shards are ours; what is in memory of others is the caller's to forget."""
+        self.shards = shards
+        self.moved.shards = shards
+        self.log.own(shards)
 
     def state(self, host: str) -> HostState | None:
         """A seed host of ours, or a guest."""
@@ -188,7 +199,7 @@ class Frontier:
             del self.parked[parked]
             self.agenda.put(parked, boot)
         while (host := self.agenda.pop_due(boot)) is not None:
-            if self.book.stops.holds(host):
+            if self._stands_still(host):
                 self.held[host] = None
                 self._let_pass(host, now, boot)
                 continue
@@ -229,9 +240,12 @@ class Frontier:
 
     def resume(self, now: float, boot: float) -> None:
         """Hosts whose domain is no longer paused go on."""
-        for host in [host for host in self.held if not self.book.stops.holds(host)]:
+        for host in [host for host in self.held if not self._stands_still(host)]:
             del self.held[host]
             self.reschedule(host, now, boot)
+
+    def _stands_still(self, host: str) -> bool:
+        return self.book.stops.holds(host) or (bool(self.leaving) and self.book.shard(host) in self.leaving)
 
     def _follow_clock(self, now: float, boot: float) -> None:
         """Somebody has stepped the wall clock: hosts that sleep until something is due are looked at anew. A step back

@@ -29,7 +29,7 @@ class MovedRobots:
 
     def __init__(self, kv: OrderedKV, shards: frozenset[int], book: HostBook, rules: HostRules) -> None:
         self._kv = kv
-        self._shards = shards
+        self.shards = shards
         self._book = book
         self._rules = rules
         self.errands = Errands()
@@ -37,7 +37,7 @@ class MovedRobots:
 
     def recall_guests(self, gates: Gates, now: float, boot: float) -> None:
         """Hold the guests that are still backed off; the records of the others have served."""
-        for shard in sorted(self._shards):
+        for shard in sorted(self.shards):
             for key, value in self._kv.scan(*shard_range(b"g", shard)):
                 gates.hold_host(key[3:].decode(), boot + decode(value, HostRecord).held(now, boot))
         self.forget_guests(now, boot)
@@ -45,7 +45,7 @@ class MovedRobots:
     def forget_guests(self, now: float, boot: float) -> None:
         """Drop the back-offs of guests that have run out: their records have served."""
         over = Batch()
-        for shard in sorted(self._shards):
+        for shard in sorted(self.shards):
             for key, value in self._kv.scan(*shard_range(b"g", shard)):
                 if not decode(value, HostRecord).held(now, boot):
                     over.delete(key)
@@ -87,7 +87,7 @@ class MovedRobots:
         if self._book.state(host) == EXCLUDED:
             return "barred"
         hop = Hop(origin, target, hops + 1, now + self._rules.of(home).politeness.robots_hop_patience)
-        ours = self._book.shard(host) in self._shards
+        ours = self._book.shard(host) in self.shards
         if host != home and ours and not self.errands.wait_at(host, hop, now):
             return "barred"
         self.errands.chains[origin] = hop

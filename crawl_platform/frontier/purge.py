@@ -97,9 +97,15 @@ def _drop_host(frontier: Frontier, state: HostState, dropped: Dropped) -> Iterat
     batch.delete(shard_key(TRIM, state.shard) + state.host.encode())
     yield batch
     dropped.hosts += 1
-    frontier.known -= state.record.known
-    frontier.fetched -= state.record.fetched
-    frontier.dead -= state.record.dead
+    forget_host(frontier, state)
+
+
+def forget_host(frontier: Frontier, state: HostState) -> None:
+    """Nothing of a seed host or guest is left in memory, but for its clock."""
+    if not state.guest:
+        frontier.known -= state.record.known
+        frontier.fetched -= state.record.fetched
+        frontier.dead -= state.record.dead
     frontier.hosts.pop(state.host, None)
     frontier.moved.guests.pop(state.host, None)
     frontier.moved.errands.drop(state.host)

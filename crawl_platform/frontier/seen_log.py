@@ -51,6 +51,11 @@ class SeenLog:
         self.waiting = 0
         """URLs in the log: what a start would have to replay."""
 
+    def own(self, shards: frozenset[int]) -> None:
+        """The shards are others from now on: a checkpoint that is being written is dropped, and a new one is due."""
+        self._shards = sorted(shards)
+        self.waiting = max(self.waiting, LEAST)
+
     # every batch
 
     def note(self, batch: Batch, digests: Iterable[int]) -> None:
@@ -72,6 +77,7 @@ class SeenLog:
     def checkpoint(self, seen: SeenSet) -> Iterator[Batch]:
         """Batches to be written one after another, the last one synced; other batches may come in between."""
         generations, sequence, covered = seen.dump(), self._sequence, self.waiting
+        shards = self._shards
         mark, check = sequence.to_bytes(8, "big"), xxhash.xxh3_64()
         number = 0
         for one in generations:
@@ -81,10 +87,12 @@ class SeenLog:
                 batch.put(BITS + mark + number.to_bytes(4, "big"), one.bits[start : start + PART])
                 number += 1
                 yield batch
+        if shards is not self._shards:
+            return
         named = Checkpoint(
             VERSION,
             sequence,
-            self._shards,
+            shards,
             [(one.capacity, one.keys, len(one.bits)) for one in generations],
             check.intdigest(),
         )
