@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-_URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[!-~]+?)(?::([0-9]{1,5}))?([/?][!-~]*)?")
-_NO_HOST = re.compile(r"[/?#@:\\\[\]]")
+_URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[!-Z^-~]+?)(?::([0-9]{1,5}))?([/?][!-~]*)?")
+_NO_HOST = re.compile(r"[/?#@:]")
 _BREAKS = re.compile(r"[\r\n\0]")
 PORTS = {"http": 80, "https": 443}
 

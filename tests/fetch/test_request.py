@@ -33,7 +33,7 @@ def test_where_a_url_leads(url: str, target: Target) -> None:
     ],
 )  # fmt: skip
 def test_no_request_is_made_of_anything_else(url: str) -> None:
-    with pytest.raises(ValueError, match="no URL|no host"):
+    with pytest.raises(ValueError, match=r"no URL|no host"):
         target_of(url)
 
 
