@@ -1,40 +1,18 @@
 """`python -m bench.freshness [--params FILE] [--seeds 1,2,3] [--policy NAME|all] [--json]`."""
 
 import argparse
-import functools
 import json
-import os
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from bench.freshness.crawl import Score, crawl
 from bench.freshness.policies import POLICIES
-from bench.freshness.world import Params, generate, optimum, read_params
+from bench.freshness.seeds import of_seeds
+from bench.freshness.world import Params, read_params
 
 LINES = {"mean": 0.985, "min": 0.977, "early": 0.978}
 """What `bayes` has to reach: paired ratio on average and at least, and on average over the early days."""
-
-
-def of_seed(params: Params, policies: tuple[str, ...], seed: int) -> dict[str, dict[str, float]]:
-    """The figures of each policy in the world of one seed; `true` is always among them."""
-    world = generate(params, seed)
-    best, truth = optimum(world), crawl(world, "true")
-    scores = {name: truth if name == "true" else crawl(world, name) for name in (*policies, "true")}
-    return {name: _figures(score, truth, best) for name, score in scores.items()}
-
-
-def _figures(score: Score, truth: Score, best: float) -> dict[str, float]:
-    return {
-        "paired_ratio": score.late / truth.late,
-        "early_ratio": score.early / truth.early,
-        "ratio_to_optimum": score.late / best,
-        "freshness": score.late,
-        "catch": score.catches / max(score.fetches, 1),
-        "fetches": score.fetches,
-    }
 
 
 def over_seeds(found: list[dict[str, dict[str, float]]], policy: str) -> dict[str, Any]:
@@ -49,8 +27,7 @@ def over_seeds(found: list[dict[str, dict[str, float]]], policy: str) -> dict[st
 def measure(params: Params, seeds: list[int], policies: tuple[str, ...]) -> dict[str, Any]:
     """The first of `policies` is told at the top, the others beside it."""
     begun = time.perf_counter()
-    with ProcessPoolExecutor(min(len(seeds), os.cpu_count() or 1)) as pool:
-        found = list(pool.map(functools.partial(of_seed, params, policies), seeds))
+    found = of_seeds(params, policies, seeds)
     first = over_seeds(found, policies[0])
     report: dict[str, Any] = {"policy": policies[0], "seeds": seeds, **first}
     report["true_to_optimum"] = over_seeds(found, "true")["ratio_to_optimum"]

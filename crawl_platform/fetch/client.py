@@ -1,4 +1,4 @@
-"""One request on the wire: aiohttp with our resolver, our caps and no habits of its own.
+"""One request on the wire: aiohttp's parser on connections of our own, with our caps.
 
 No redirects, cookies, automatic inflating or second tries: a request is written at most once, and the
 caller's `on_write` has the last word in the same loop step as the write.
@@ -11,22 +11,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import aiohttp
-from yarl import URL
+from aiohttp.http import RawResponseMessage
+from aiohttp.http_exceptions import HttpProcessingError
+from multidict import CIMultiDictProxy
 
 from crawl_platform.clock import Clock
 from crawl_platform.errors import PlatformError, SiteError
 from crawl_platform.fetch.attempt import Attempt
-from crawl_platform.fetch.connections import OURS, Connections
+from crawl_platform.fetch.connections import OURS, Connections, lost
 from crawl_platform.fetch.head import oddities
 from crawl_platform.fetch.inflate import ACCEPTED, GZIP, Inflated, inflate, inflate_unlabelled
+from crawl_platform.fetch.metered import Metered
 from crawl_platform.fetch.oddities import Oddity
 from crawl_platform.fetch.outcome import REDIRECTS, Outcome, of_status
 from crawl_platform.fetch.proxy import ProxyFailedError
 from crawl_platform.fetch.redirect import location, redirect_to
+from crawl_platform.fetch.request import Target, head_of, target_of
 from crawl_platform.fetch.safety import AddressGuard
 from crawl_platform.settings import Fetch, proxy_endpoint
 
-CHUNK = 65_536
 INFLATED_HERE = 1_000_000
 """Most bytes of a body that are inflated in a step of the loop: some milliseconds. More takes a thread."""
 NO_BODY = REDIRECTS | {204, 304}
@@ -35,6 +38,10 @@ LAST = frozenset({"content-type", "last-modified", "content-range"})
 """Headers of which one counts when there are several; values of all others are joined (RFC 9110 §5.3)."""
 LINES = frozenset({"x-robots-tag"})
 """Headers whose values have to be told apart: an agent that one of them names is not meant by the next."""
+WANTED = "text/html,application/xhtml+xml,*/*;q=0.8"
+Headers = CIMultiDictProxy[str]
+THEIRS = (SiteError, aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError, ValueError)
+"""How the site's doing, and a URL that can't be asked for, show themselves."""
 TEXTS = ("text/html", "text/plain", "application/xhtml+xml")
 
 
@@ -80,16 +87,7 @@ class HttpClient:
         self._clock = clock
         self._guard = AddressGuard(settings.allow_networks)
         self._connections = Connections(settings, self._guard)
-        self._session = aiohttp.ClientSession(
-            connector=self._connections,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            headers={"User-Agent": user_agent, "Accept-Encoding": ACCEPTED},
-            max_line_size=settings.header_cap,
-            max_field_size=settings.header_cap,
-            max_headers=settings.header_count,
-            timeout=aiohttp.ClientTimeout(total=None),  # each phase has a deadline of ours
-        )
+        self._headers = {"User-Agent": user_agent, "Accept-Encoding": ACCEPTED, "Accept": WANTED}
 
     async def get(
         self,
@@ -119,51 +117,44 @@ class HttpClient:
 
         attempt = Attempt(address, written, cap, via=proxy_endpoint(proxy) if proxy else None)
         try:
-            target = URL(url, encoded=True)
-            name = target.raw_host or host
-        except ValueError as error:
-            response.outcome, response.detail = Outcome.BAD_URL, _describe(error)
-            response.started_at = self._clock.now()
-            return response
-        self._connections.pinned.attempts[name] = attempt
-        try:
-            await self._ask(target, headers, attempt, response, cap)
-        except (SiteError, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            target = target_of(url)
+            head = head_of(target, self._headers | headers)
+            await self._ask(target, head, attempt, response, url)
+        except THEIRS as error:
             self._fail(response, attempt, error)
         finally:
             attempt.done = True
-            self._connections.pinned.attempts.pop(name, None)
         self._conclude(response, attempt)
         response.duration = self._clock.boottime() - begun
         return response
 
-    async def _ask(
-        self,
-        url: URL,
-        headers: dict[str, str],
-        attempt: Attempt,
-        response: Response,
-        cap: int,
-    ) -> None:
-        async with self._session.get(
-            url,
-            headers={**headers, "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"},
-            allow_redirects=False,
-        ) as reply:
-            response.status = reply.status
-            attempt.oddities |= oddities(attempt.head, reply.reason or "", reply.status)
-            response.headers = _headers(reply, attempt.oddities)
-            response.wire, complete = await _read_capped(reply, cap, attempt)
-            if not complete:
-                reply.close()
-            response.outcome = of_status(reply.status)
-            if response.outcome is Outcome.REDIRECT:
-                self._lead(response, str(url))
-            if response.outcome is Outcome.OK or reply.status not in NO_BODY:
-                if cap > INFLATED_HERE and response.header("content-encoding"):
-                    await asyncio.to_thread(self._inflate, response, cap, complete)
-                else:
-                    self._inflate(response, cap, complete)
+    def expect(self, host: str, seconds: float | None) -> None:
+        """`host` is asked again in so many seconds (None: nobody knows): whether a connection is kept for that."""
+        self._connections.expect(host, seconds)
+
+    async def _ask(self, target: Target, head: bytes, attempt: Attempt, response: Response, url: str) -> None:
+        connection = await self._connections.open(target, attempt)
+        try:
+            attempt.on_write()
+            connection.ask(head)
+            message, content = await _final(connection, attempt)
+            response.status = message.code
+            attempt.oddities |= oddities(attempt.head, message.reason or "", message.code)
+            response.headers = _headers(message.headers, message.code, attempt.oddities)
+            response.wire, complete = await _read_capped(content, message.headers, attempt)
+        except BaseException:
+            connection.close()
+            raise
+        attempt.done = True
+        self._connections.rest(target, connection)
+        response.outcome = of_status(message.code)
+        if response.outcome is Outcome.REDIRECT:
+            self._lead(response, url)
+        if response.outcome is Outcome.OK or message.code not in NO_BODY:
+            if attempt.cap > INFLATED_HERE and response.header("content-encoding"):
+                await asyncio.to_thread(self._inflate, response, attempt.cap, complete)
+            else:
+                self._inflate(response, attempt.cap, complete)
 
     def _lead(self, response: Response, url: str) -> None:
         try:
@@ -208,17 +199,30 @@ class HttpClient:
             response.truncated = True
 
     async def close(self) -> None:
-        await self._session.close()
+        self._connections.close()
 
 
-async def _read_capped(reply: aiohttp.ClientResponse, cap: int, attempt: Attempt) -> tuple[bytes, bool]:
+async def _final(connection: Metered, attempt: Attempt) -> tuple[RawResponseMessage, aiohttp.StreamReader]:
+    """Head and body of the answer; interim answers (1xx) before it are passed over."""
+    try:
+        while True:
+            message, content = await connection.read()
+            if message.code >= 200 or message.code == 101:
+                return message, content
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise lost(attempt) from error
+
+
+async def _read_capped(
+    content: aiohttp.StreamReader, headers: Headers, attempt: Attempt
+) -> tuple[bytes, bool]:
     """(at most `cap` bytes, whether that is all). A body that its server has ended too early is all there is;
     one that was reset is lost."""
     parts: list[bytes] = []
-    size = 0
+    size, cap = 0, attempt.cap
     try:
         while size <= cap:
-            part = await reply.content.read(CHUNK)
+            part = await content.readany()
             if not part:
                 if attempt.reset:
                     attempt.oddities.add(Oddity.RESET_AT_END)
@@ -228,7 +232,7 @@ async def _read_capped(reply: aiohttp.ClientResponse, cap: int, attempt: Attempt
     except aiohttp.ClientPayloadError:
         if attempt.failure is not None or attempt.reset or not parts:
             raise
-        chunked = "chunked" in reply.headers.get("Transfer-Encoding", "").lower()
+        chunked = "chunked" in headers.get("Transfer-Encoding", "").lower()
         attempt.oddities.add(Oddity.CUT_CHUNKS if chunked else Oddity.SHORT_BODY)
         return b"".join(parts), True
     return b"".join(parts)[:cap], False
@@ -245,12 +249,12 @@ def _inflated(response: Response, cap: int, complete: bool) -> Inflated:
     return inflate(response.wire, encoding, cap, complete=complete)
 
 
-def _headers(reply: aiohttp.ClientResponse, found: set[Oddity]) -> dict[str, str]:
+def _headers(said: Headers, status: int, found: set[Oddity]) -> dict[str, str]:
     """By lower-case name. Says in `found` what is odd about them."""
-    headers = {name.lower(): value for name, value in reply.headers.items()}
-    again = len(reply.headers) - len(headers)
-    if again and again != len(reply.headers.getall("Set-Cookie", ())) - 1:
-        _settle(reply, headers, found)
+    headers = {name.lower(): value for name, value in said.items()}
+    again = len(said) - len(headers)
+    if again and again != len(said.getall("Set-Cookie", ())) - 1:
+        _settle(said, headers, found)
     if "location" in headers:
         plain = location(headers["location"])
         if plain != headers["location"].strip():
@@ -258,7 +262,7 @@ def _headers(reply: aiohttp.ClientResponse, found: set[Oddity]) -> dict[str, str
         headers["location"] = plain
     if "content-disposition" in headers and headers["content-disposition"].lower().startswith("attachment"):
         found.add(Oddity.ATTACHMENT)
-    if reply.status == 206 or (reply.status == 200 and "content-range" in headers):
+    if status == 206 or (status == 200 and "content-range" in headers):
         found.add(Oddity.UNASKED_RANGE)
     if not "".join(headers.values()).isascii():
         headers = {name: _text(value) for name, value in headers.items()}
@@ -267,12 +271,12 @@ def _headers(reply: aiohttp.ClientResponse, found: set[Oddity]) -> dict[str, str
     return headers
 
 
-def _settle(reply: aiohttp.ClientResponse, headers: dict[str, str], found: set[Oddity]) -> None:
+def _settle(said: Headers, headers: dict[str, str], found: set[Oddity]) -> None:
     """One value for each header that came several times."""
-    for name, times in Counter(name.lower() for name, _ in reply.headers.items()).items():
+    for name, times in Counter(name.lower() for name, _ in said.items()).items():
         if times == 1:
             continue
-        values = reply.headers.getall(name)
+        values = said.getall(name)
         if name in FIRST:
             headers[name] = values[0]
         elif name not in LAST:
@@ -289,13 +293,11 @@ def _text(value: str) -> str:
 
 
 def _outcome_of(error: Exception, sent: bool) -> Outcome:
-    if isinstance(error, aiohttp.InvalidURL | ValueError) and not sent:
+    if isinstance(error, ValueError) and not sent:
         return Outcome.BAD_URL
-    if isinstance(error, aiohttp.ClientSSLError):  # within a proxy's tunnel
-        return Outcome.TLS_FAILURE
     if isinstance(error, TimeoutError):
         return Outcome.TOO_SLOW if sent else Outcome.CONNECT_TIMEOUT
-    if isinstance(error, aiohttp.ClientResponseError | ValueError):
+    if isinstance(error, HttpProcessingError | ValueError):
         return Outcome.BAD_HTTP
     return Outcome.CONNECTION_LOST if sent else Outcome.CONNECT_REFUSED
 

@@ -5,8 +5,8 @@ sees. One host that sends them at the speed of the wire takes a whole core until
 """
 
 import asyncio
-from functools import partial
-from typing import Any, cast
+from collections.abc import Callable
+from typing import cast
 
 from aiohttp import ClientPayloadError
 from aiohttp.client_proto import ResponseHandler
@@ -18,6 +18,7 @@ from crawl_platform.fetch.attempt import Attempt
 from crawl_platform.fetch.deadlines import Deadlines
 from crawl_platform.fetch.outcome import Outcome
 from crawl_platform.fetch.parser import AnswerParser
+from crawl_platform.fetch.warm import Origin
 from crawl_platform.settings import Fetch
 
 HEADS = 16
@@ -26,6 +27,8 @@ OVERHEAD = 8
 """Bytes of a body on the wire per byte of its cap; a chunk of one byte takes six."""
 LARGE_OVERHEAD = 2
 """The same where the cap is a large one (a sitemap's): no server sends 50 MB byte by byte."""
+BUFFERED = 1 << 18
+"""Bytes of a body that wait to be taken before no more is read, about."""
 IDLE = 1.0
 """Seconds of idleness after which the other end may have closed a kept connection: servers wait 2 s or longer."""
 
@@ -33,9 +36,17 @@ IDLE = 1.0
 class Metered(ResponseHandler):
     """aiohttp's protocol of one connection, cut off once an answer has used up its time or its bytes."""
 
-    def __init__(self, settings: Fetch, body: int, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(
+        self,
+        settings: Fetch,
+        body: int,
+        on_loss: Callable[["Metered"], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """`body`: most bytes of a body on the wire. `on_loss` is told when the connection has ended."""
+        super().__init__(loop)
         self._settings = settings
+        self._on_loss = on_loss
         self._head, self._body = HEADS * settings.header_cap, body
         self._allowances = self._head, self._head + body
         self._received = 0
@@ -43,6 +54,7 @@ class Metered(ResponseHandler):
         self.attempt: Attempt | None = None
         self.peer = ""
         """The address at the other end."""
+        self.origin: Origin = False, 0
         self.tunnel: tuple[str, tuple[str, int]] | None = None
         """The site's address, and the proxy that this connection goes through."""
 
@@ -58,22 +70,24 @@ class Metered(ResponseHandler):
         attempt.kept = self._last_used > 0
         attempt.stale = attempt.kept and self._loop.time() - self._last_used >= IDLE
 
-    def set_response_params(self, **params: Any) -> None:
-        """A request is about to be written. aiohttp's own deadline between bytes is replaced by `Deadlines`."""
+    def ask(self, head: bytes) -> None:
+        """Write a request; its answer's head is what `read` gives next."""
         assert self.attempt is not None
+        assert self.transport is not None
+        self.attempt.written_at = self._loop.time()
         self._received, self._payload = 0, None
-        params["read_timeout"] = None
-        self._deadlines = Deadlines(self._settings, self._loop.time())
-        super().set_response_params(**params)
-        make = partial(self._make_parser, params)
-        parser = AnswerParser(self._parser, make, self.attempt, self._settings.header_cap)
+        self._deadlines = Deadlines(self._settings, self.attempt.written_at)
+        parser = AnswerParser(self._make_parser(), self._make_parser, self.attempt, self._settings.header_cap)
         self._parser = cast(HttpResponseParser, parser)
+        self.transport.write(head)
+        self._arm()
+        self._drain_tail()
 
-    def _make_parser(self, params: dict[str, Any]) -> HttpResponseParser:
-        options = {name: params[name] for name in ("timer", "max_line_size", "max_field_size", "max_headers")}
+    def _make_parser(self) -> HttpResponseParser:
+        cap = self._settings.header_cap
         return HttpResponseParser(
-            self, self._loop, params["read_bufsize"], payload_exception=ClientPayloadError,
-            response_with_body=not params["skip_payload"], read_until_eof=True, auto_decompress=False, **options,
+            self, self._loop, BUFFERED, payload_exception=ClientPayloadError, read_until_eof=True,
+            auto_decompress=False, max_line_size=cap, max_field_size=cap, max_headers=self._settings.header_count,
         )  # fmt: skip
 
     def data_received(self, data: bytes) -> None:
@@ -128,6 +142,7 @@ class Metered(ResponseHandler):
         if self.attempt is not None:
             self.attempt.reset = exc is not None
         super().connection_lost(exc)
+        self._on_loss(self)
 
     # the clock: one timer for all deadlines, armed at the request's write, moved only when it fires
 

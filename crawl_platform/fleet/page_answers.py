@@ -144,13 +144,18 @@ class PageAnswers:
         """The page's links by canonical target, so that a session id in a URL doesn't make a new set."""
         links: LinkSet = {}
         most = self._p.frontier.limits(host).max_urls_per_page
+        form_of = self._p.frontier.form_of
         for link in facts.links:
-            target = self._known_as(link.url)
+            target = canonicalize(link.url)
             if target is None:
                 continue
-            links.setdefault((target, link.position, link.rel), (link.nofollow, link.anchor))
-            if len(links) >= most:
-                break
+            if "?" in target:
+                target = form_of(target)
+            key = target, link.position, link.rel
+            if key not in links:
+                links[key] = link.nofollow, link.anchor
+                if len(links) >= most:
+                    break
         return links
 
     def _followed(self, lease: Lease, facts: Digest, links: LinkSet) -> list[Found]:
@@ -159,8 +164,8 @@ class PageAnswers:
         value = value_at(depth)
         follow: dict[str, Found] = {}
         for (target, _, _), (barred, _) in links.items():
-            if not barred:
-                follow.setdefault(target, Found(target, depth, value))
+            if not barred and target not in follow:
+                follow[target] = Found(target, depth, value)
         pages = () if facts.nofollow else (*facts.next, *facts.prev, *[url for _, url in facts.hreflang])
         for pointer in (facts.meta_refresh, facts.canonical, *facts.frames, *pages[:MOST_POINTERS]):
             target_url = self._known_as(pointer) if pointer else None
@@ -211,5 +216,6 @@ class PageAnswers:
 
 def _hash_links(links: LinkSet) -> int:
     """Order and anchors don't count: the same links again are the same set."""
-    lines = ("\t".join((*key, str(barred))) for key, (barred, _) in links.items())
-    return body_hash("\n".join(sorted(lines)).encode())
+    lines = [f"{target}\t{where}\t{rel}\t{barred}" for (target, where, rel), (barred, _) in links.items()]
+    lines.sort()
+    return body_hash("\n".join(lines).encode())

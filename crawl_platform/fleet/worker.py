@@ -10,7 +10,7 @@ from crawl_platform.admission.hosts import EXCLUDED, HostExcludedError
 from crawl_platform.admission.identities import PROBE_AGAIN
 from crawl_platform.admission.politeness import ImpoliteError
 from crawl_platform.admission.service import Decision, Reason
-from crawl_platform.errors import OwnershipLostError, SiteError
+from crawl_platform.errors import OwnershipLostError, SiteError, StateError
 from crawl_platform.fetch.client import Response
 from crawl_platform.fetch.outcome import UNREACHED, Outcome
 from crawl_platform.fleet.pacing import Pacing
@@ -72,14 +72,24 @@ class Worker:
                     self._robots.take(lease, response)
                 else:
                     self._pages.take(lease, response)
+        except StateError:
+            raise
         except Exception as error:
             if isinstance(lease, RobotsLease):
                 raise
             log.exception("digesting %s failed", lease.url)
             response.outcome, response.detail = Outcome.INTERNAL_ERROR, repr(error)[:300]
             self._pages.failed(lease, response)
-        with stages.of(FRONTIER):
-            p.frontier.landed(lease.host, p.clock.now(), p.clock.boottime())
+        self._landed(lease)
+
+    def _landed(self, lease: Lease | RobotsLease) -> None:
+        """The host's turn is over; its connection is kept if the next one comes soon."""
+        p = self._p
+        boot = p.clock.boottime()
+        with p.telemetry.stages.of(FRONTIER):
+            p.frontier.landed(lease.host, p.clock.now(), boot)
+            at = p.frontier.agenda.at(lease.host)
+        p.client.expect(lease.host, None if at is None else at - boot)
 
     async def _list(self, lease: Lease) -> None:
         """A sitemap or feed: asked for if there is room for it, and read while its host has other turns."""
@@ -96,7 +106,7 @@ class Worker:
             if response is None:
                 self._sitemaps.left(lease)
         if response is not None:
-            p.frontier.landed(lease.host, p.clock.now(), p.clock.boottime())
+            self._landed(lease)
             self._sitemaps.arrived(lease, response)
 
     async def _answer(self, lease: Lease | RobotsLease) -> Response | None:

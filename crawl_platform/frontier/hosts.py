@@ -275,6 +275,11 @@ class Agenda:
     def __contains__(self, host: str) -> bool:
         return host in self._at
 
+    def at(self, host: str) -> float | None:
+        """When `host` may be served; None if it has no work."""
+        entry = self._at.get(host)
+        return None if entry is None else entry[0]
+
     def next_at(self) -> float | None:
         """When the first host is due; None if no host has work."""
         while self._heap:

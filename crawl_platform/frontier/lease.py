@@ -49,9 +49,10 @@ class RobotsLease:
     errand: tuple[Hop, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
-    """A canonical URL found on a page (or named by a redirect, a sitemap, a promotion).
+    """A canonical URL found on a page (or named by a redirect, a sitemap, a promotion). Never changed: to be frozen
+    would cost a microsecond, and a page has sixty.
 
     `sitemap`: the sitemap or feed that lists it, which says that it changed at `lastmod` (UTC seconds; 0: it doesn't
     say); itself, if it was fetched as a page and is one. `vouched` and `level` are of a sitemap

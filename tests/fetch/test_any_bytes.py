@@ -102,7 +102,7 @@ async def _ask(script: list[Behaviour]) -> None:
             if response.outcome is Outcome.OK:
                 assert of_status(response.status or 0) is Outcome.OK
             "".join([response.detail, *response.headers, *response.headers.values()]).encode()
-        assert not client._connections.pinned.attempts
+        assert len(client._connections) == 0
     await client.close()
 
 

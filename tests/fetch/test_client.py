@@ -11,7 +11,6 @@ import pytest
 from crawl_platform.errors import PlatformError
 from crawl_platform.fetch import client as client_module
 from crawl_platform.fetch.client import HttpClient
-from crawl_platform.fetch.connections import Connections
 from crawl_platform.fetch.outcome import Outcome
 from tests.fetch.asking import CAP, Writes, get
 from tests.fetch.servers import Reader, Writer, answers, reply, serving
@@ -140,25 +139,6 @@ async def test_a_kept_connection_that_the_server_resets_gets_no_silent_second_re
         assert len(server.heads) == 2
     assert writes.count == 2
     assert (response.outcome, response.sent, response.status) == (Outcome.CONNECTION_LOST, True, None)
-
-
-async def test_ablation_without_the_write_count_the_client_would_ask_again(
-    client: HttpClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def once_then_resets(head: bytes, reader: Reader, writer: Writer) -> None:
-        if len(server.heads) == 1:
-            writer.write(reply(body=b"x"))
-            await writer.drain()
-        else:
-            writer.transport.abort()
-
-    monkeypatch.setattr(Connections, "check_unwritten", lambda self, attempt: None)
-    async with serving(once_then_resets) as server:
-        await get(client, server.url())
-        await get(client, server.url())
-        await asyncio.sleep(0.05)
-
-        assert len(server.heads) > 2
 
 
 # caps

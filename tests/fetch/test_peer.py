@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-from typing import Any
 
 import pytest
 
@@ -39,11 +38,9 @@ async def test_rebinding_between_the_check_and_the_connection_leads_nowhere(
     async with serving(answers(reply(body=b"secret"))) as server:
         opened = Connections._open
 
-        async def rebound(
-            self: Connections, family: int, kind: int, proto: int, name: str, where: Any
-        ) -> Any:
+        async def rebound(self: Connections, family: int, where: tuple[str, int]) -> socket.socket:
             assert where[0] == "93.184.215.14"
-            return await opened(self, family, kind, proto, name, ("127.0.0.1", server.port))
+            return await opened(self, family, ("127.0.0.1", server.port))
 
         monkeypatch.setattr(Connections, "_open", rebound)
         response = await get(client, server.url(scheme=scheme), address="93.184.215.14")

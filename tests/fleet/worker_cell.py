@@ -106,6 +106,9 @@ class Wire:
     def pinned(self, host: str) -> str | None:
         return self.addresses.get(host)
 
+    def expect(self, host: str, seconds: float | None) -> None:
+        """The client hears when a host is asked again."""
+
     def failed(self, host: str, address: str) -> None:
         """The resolver hears that nobody was met there."""
 
