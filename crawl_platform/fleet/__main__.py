@@ -31,6 +31,7 @@ from crawl_platform.errors import (
     StateTooNewError,
 )
 from crawl_platform.fetch.signing import signer_for
+from crawl_platform.fleet.cell import Cell
 from crawl_platform.fleet.committing import CommitterProcess
 from crawl_platform.fleet.exchange import Endpoint, Exchange
 from crawl_platform.fleet.incarnation import settle_incarnation
@@ -105,11 +106,6 @@ def main(console: bool) -> None:
 @click.option("--fault", default="", help="tests only: kill this process at a point of the commit protocol")
 def cell(home: Path, name: str, fault: str) -> None:
     """Crawl the shards that the shard table gives to NAME."""
-    # No other role digests pages: numba takes a second to import and 60 MB.
-    from crawl_platform.digest import warm
-    from crawl_platform.digest.compiled import cache_folder
-    from crawl_platform.fleet.cell import Cell
-
     settings = settings_module.load(home)
     _log_to(settings, name)
     signal.signal(LOOK, signal.SIG_IGN)  # until the cell listens; it reads the file at its start anyway
@@ -117,9 +113,6 @@ def cell(home: Path, name: str, fault: str) -> None:
 
     async def work(stop: asyncio.Event) -> None:
         settings.require_contact()
-        if not cache_folder().is_dir():
-            log.warning("the digest is compiled, once: that takes up to a minute")
-        warm()
         exchange = await _connect(home / "run" / "nats.json", name, stop)
         kv = RocksKV(home / "cells" / name / "state")
         try:
