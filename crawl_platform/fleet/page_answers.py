@@ -6,7 +6,15 @@ from crawl_platform.fetch.client import Response
 from crawl_platform.fetch.outcome import DISPOSITIONS, Outcome
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.parts import Parts, redirect_target
-from crawl_platform.fleet.rows import body_hash, fetch_row, link_block, link_row, page_facts, page_row
+from crawl_platform.fleet.rows import (
+    LinkSet,
+    body_hash,
+    fetch_row,
+    link_block,
+    link_row,
+    page_facts,
+    page_row,
+)
 from crawl_platform.fleet.stages import DIGEST
 from crawl_platform.fleet.uses import Uses, note_tdmrep, uses_of, who_asked
 from crawl_platform.frontier.lease import Found, Lease, PageResult, value_at
@@ -15,9 +23,6 @@ from crawl_platform.frontier.records import FASTLANE, FEED, FRESHLANE, KINDS, SI
 from crawl_platform.scheduling.change_rate import Gamma
 from crawl_platform.scheduling.templates import group_id, template_of
 from crawl_platform.web.url import canonicalize
-
-LinkSet = dict[tuple[str, str, str], tuple[bool, str]]
-"""(canonical target, position, rel) → (nofollow, anchor of the first such link)."""
 
 MOST_FEEDS = 5
 """Feeds taken from one page."""
@@ -120,8 +125,8 @@ class PageAnswers:
         block = None
         if not same_links:
             result.found = self._followed(lease, facts, links)
-            told = [(*key, barred, uses.anchor(anchor)) for key, (barred, anchor) in links.items()]
-            block = link_block(fetch_id, lease.url, result.at, told) if told else None
+            if links:
+                block = link_block(fetch_id, lease.url, result.at, links, anchors=uses.keeps_anchors)
         self._stop_if_refused(result, uses)
         note_tdmrep(self._p, lease, response)
         page = uses.apply(page_row(fetch_id, lease, response, facts)) if changed is not False else None

@@ -1,6 +1,6 @@
 """Lake rows of what a cell does. One function per table; columns as in `lake.tables`."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import xxhash
@@ -24,6 +24,9 @@ from crawl_platform.frontier.records import (
     url_of_key,
 )
 from crawl_platform.web.url import host_of
+
+LinkSet = dict[tuple[str, str, str], tuple[bool, str]]
+"""(canonical target, position, rel) → (nofollow, anchor of the first such link)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +126,10 @@ def link_row(
     }
 
 
-def link_block(
-    fetch_id: str, src_url: str, at: float, links: Collection[tuple[str, str, str, bool, str]]
-) -> Block:
-    """The rows of several links of a page: (target, position, rel, nofollow, anchor) of each."""
-    targets, positions, rels, barred, anchors = map(list, zip(*links, strict=True))
+def link_block(fetch_id: str, src_url: str, at: float, links: LinkSet, *, anchors: bool) -> Block:
+    """The rows of a page's links. `anchors`: whether their texts are kept."""
+    targets, positions, rels = zip(*links, strict=True)
+    barred, texts = zip(*links.values(), strict=True)
     seen = as_datetime(at)
     return Block(
         {
@@ -138,14 +140,27 @@ def link_block(
             "date": seen.date(),
         },
         {
-            "dst_url": targets,
-            "dst_host": list(map(host_of, targets)),
-            "position": positions,
+            "dst_url": list(targets),
+            "dst_host": _hosts(targets),
+            "position": list(positions),
             "rel": [rel or None for rel in rels],
-            "nofollow": barred,
-            "anchor": [anchor or None for anchor in anchors],
+            "nofollow": list(barred),
+            "anchor": [text or None for text in texts] if anchors else [None] * len(texts),
         },
     )
+
+
+def _hosts(urls: Iterable[str]) -> list[str]:
+    """The hosts of canonical URLs, of which most have few: each origin is looked at once."""
+    known: dict[str, str] = {}
+    hosts = []
+    for url in urls:
+        origin = url[: url.find("/", len("https://"))]
+        host = known.get(origin)
+        if host is None:
+            host = known[origin] = host_of(url)
+        hosts.append(host)
+    return hosts
 
 
 def page_row(fetch_id: str, lease: Lease, response: Response, digest: Digest) -> Row:

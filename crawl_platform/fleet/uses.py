@@ -61,9 +61,10 @@ class Uses(NamedTuple):
             "kept": kept,
         }
 
-    def anchor(self, text: str) -> str:
-        """The text of one of the page's links, as far as it may be kept."""
-        return "" if self.treatment.keep == FACTS else text
+    @property
+    def keeps_anchors(self) -> bool:
+        """Whether the texts of the page's links may be kept."""
+        return self.treatment.keep != FACTS
 
 
 def uses_of(parts: Parts, lease: Lease, response: Response, facts: Digest | None) -> Uses:

@@ -148,10 +148,11 @@ class Worker:
             return None
         robots = isinstance(lease, RobotsLease)
         state = p.frontier.state(lease.host)
-        decision = p.frontier.admission.admit(
-            lease.url, lease.host, paced, p.clock.now(), p.clock.boottime(), robots=robots,
-            refused=state.record.refused if state is not None else "",
-        )  # fmt: skip
+        with p.telemetry.stages.of(FRONTIER):
+            decision = p.frontier.admission.admit(
+                lease.url, lease.host, paced, p.clock.now(), p.clock.boottime(), robots=robots,
+                refused=state.record.refused if state is not None else "",
+            )  # fmt: skip
         if not decision.admitted:
             self._turned_away(lease, decision)
             return None
@@ -162,9 +163,10 @@ class Worker:
         if response.proxy_failed:
             self._proxy_failed(lease, decision, response)
             return None
-        self._pacing.ended(lease, decision, response)
-        for gate in decision.gates:
-            p.addresses.ended(gate)
+        with p.telemetry.stages.of(FRONTIER):
+            self._pacing.ended(lease, decision, response)
+            for gate in decision.gates:
+                p.addresses.ended(gate)
         return response
 
     async def _missing(self, host: str, address: str) -> str | None:
