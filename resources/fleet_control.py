@@ -86,8 +86,8 @@ class FleetControl(Protocol):
 def require_scalable(owners: Mapping[int, str], cells: int) -> None:
     """Raise `ConfigurationError` unless `cells` is the number that the shard table is made for.
 
-    A shard's queues are on its cell's disk and do not move yet: with fewer cells some hosts would not be
-    crawled at all, and a cell more would own nothing.
+    A shard's queues are on its cell's disk and move by order alone: with fewer cells some hosts would not be
+    crawled at all, and a cell more would own nothing until it is given its part (`fleet.prepare`).
     """
     owning = len(set(owners.values()))
     if not owning:
@@ -95,8 +95,8 @@ def require_scalable(owners: Mapping[int, str], cells: int) -> None:
     if cells != owning:
         why = "the others' hosts would not be crawled" if cells < owning else "a new cell would own no shard"
         raise ConfigurationError(
-            f"{owning} cells own the shards, and shards do not move between cells yet: with {cells} {why}. "
-            f"Stop and start the fleet as it is, or begin a new crawl with more cells"
+            f"{owning} cells own the shards: with {cells} {why}. More cells get their part when the fleet is started "
+            f"with them (`crawl up --cells N`, or `prepare`); before there are fewer, shards have to be moved away"
         )
 
 

@@ -12,11 +12,15 @@ from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import json_option, print_json, print_rows
 from crawl_platform.clock import SystemClock
 from crawl_platform.errors import ConfigurationError, ExchangeError
+from crawl_platform.fleet.balance import evened_out, fetched_lately, heavy_shards
 from crawl_platform.fleet.messages import ShardOwner
-from crawl_platform.fleet.ordering import order_moves, read_table
+from crawl_platform.fleet.ordering import order_moves, order_rebuild, read_table
 from crawl_platform.fleet.queues import ShardLoad, shard_loads
 
 LOOK_EVERY = 0.2
+HELD = {"hosts": "hosts", "known": "URLs known", "queued": "URLs waiting"}
+WATCH = 6.0
+"""Seconds without a heartbeat: three of them would have come."""
 
 
 @click.group(cls=HostOrCommand)
@@ -32,13 +36,18 @@ def show_shards(every: bool, as_json: bool, home: Path) -> None:
     """Show who owns the shards, how alive the owners are, and what the shards hold. The default."""
     crawl = Crawl.at(home)
     loads = shard_loads(crawl.home, crawl.lake)
+    lately = fetched_lately(crawl.lake, SystemClock().now())
     owners = _owners(crawl)
-    rows = [{"shard": shard, "cell": owners.get(shard), **_load(load)} for shard, load in loads.items()]
-    cells = _per_cell(owners, loads, _ages(crawl) if owners else {})
+    rows = [
+        {"shard": shard, "cell": owners.get(shard), **_load(load), "fetched": lately.get(shard, 0)}
+        for shard, load in loads.items()
+    ]
+    cells = _per_cell(owners, rows, _ages(crawl) if owners else {})
+    heavy = heavy_shards(lately, len(cells))
     if as_json:
-        print_json({"cells": cells, "shards": rows})
+        print_json({"cells": cells, "shards": rows, "heavy": heavy})
         return
-    held = {"hosts": "hosts", "known": "URLs known", "queued": "URLs waiting"}
+    held = {**HELD, "fetched": "fetched in an hour"}
     if crawl.running_fleet is None:
         click.echo("no fleet is running: owners stand in its exchange, so only what the shards hold is shown")
     if every or not owners:
@@ -47,6 +56,11 @@ def show_shards(every: bool, as_json: bool, home: Path) -> None:
     else:
         columns = {"cell": "cell", "shards": "shards", **held, "heartbeat_age": "heartbeat (s ago)"}
         print_rows(cells, columns, "no cell owns a shard")
+    for shard in heavy:
+        share = lately[shard] / sum(lately.values())
+        click.echo(
+            f"shard {shard} is heavy: {share:.0%} of what was fetched in the last hour, in {owners[shard]}"
+        )
 
 
 def _owners(crawl: Crawl) -> dict[int, str]:
@@ -83,14 +97,19 @@ def _ages(crawl: Crawl) -> dict[str, float]:
 
 
 def _per_cell(
-    owners: dict[int, str], loads: dict[int, ShardLoad], ages: dict[str, float]
+    owners: dict[int, str], shards: list[dict[str, Any]], ages: dict[str, float]
 ) -> list[dict[str, Any]]:
-    cells: dict[str, dict[str, Any]] = {}
-    for shard, cell in sorted(owners.items()):
-        row = cells.setdefault(cell, {"cell": cell, "shards": 0, "hosts": 0, "known": 0, "queued": 0})
-        row["shards"] += 1
-        for name, count in _load(loads[shard]).items():
-            row[name] += count
+    """A row per cell that owns shards or lives."""
+    counted = ("hosts", "known", "queued", "fetched")
+    empty = {"shards": 0, **dict.fromkeys(counted, 0)}
+    cells: dict[str, dict[str, Any]] = {
+        cell: {"cell": cell, **empty} for cell in {*owners.values(), *ages} if owners
+    }
+    for shard in shards:
+        if (cell := owners.get(shard["shard"])) is not None:
+            cells[cell]["shards"] += 1
+            for name in counted:
+                cells[cell][name] += shard[name]
     return [{**row, "heartbeat_age": ages.get(cell)} for cell, row in sorted(cells.items())]
 
 
@@ -129,6 +148,70 @@ def move_shards(numbers: list[int], cell: str, dry_run: bool, wait: float, as_js
     move(crawl, dict.fromkeys(numbers, cell), dry_run=dry_run, wait=wait, as_json=as_json)
 
 
+@shards.command("balance")
+@click.option("--dry-run", is_flag=True, help="Only say what would move.")
+@click.option("--wait", default=120.0, show_default=True, help="Seconds to wait for it; 0: only order it.")
+@json_option
+@home_option
+def balance_shards(dry_run: bool, wait: float, as_json: bool, home: Path) -> None:
+    """Move shards so that all cells have about as much to do, by what was fetched in the last hour."""
+    crawl = Crawl.at(home)
+    if crawl.running_fleet is None:
+        raise ConfigurationError(
+            "no fleet is running here (`crawl up` starts it): shards move between running cells"
+        )
+    now = SystemClock().now()
+    owners = {shard: owner.to or owner.cell for shard, owner in read_table(_endpoint(crawl)).items()}
+    limit = crawl.settings.fleet.silence_limit
+    alive = sorted(cell for cell, age in _ages(crawl).items() if age < limit)
+    moves = evened_out(owners, fetched_lately(crawl.lake, now), alive)
+    move(crawl, moves, dry_run=dry_run, wait=wait, as_json=as_json)
+
+
+@shards.command("rebuild")
+@click.option("--cell", required=True, help="The cell whose machine is gone, like cell-1.")
+@click.option("--to", help="The cell that takes its shards; all others in turn by default.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be rebuilt.")
+@json_option
+@home_option
+def rebuild_shards(cell: str, to: str | None, dry_run: bool, as_json: bool, home: Path) -> None:
+    """Make the shards of a lost cell anew, from the lake, in cells that live.
+
+    For a cell that will not come back. One that only lost its disk does this by itself when it is started again.
+    Refused while the cell gives signs of life, and until it has been silent for `fleet.silence_limit`.
+    """
+    crawl = Crawl.at(home)
+    if crawl.running_fleet is None:
+        raise ConfigurationError(
+            "no fleet is running here (`crawl up` starts it): other cells take the shards"
+        )
+    takers = _takers(crawl, cell, to)
+    table = read_table(_endpoint(crawl))
+    given = {shard: "" for shard, owner in table.items() if owner.cell == cell and not owner.snapshot}
+    if not dry_run:
+        given = order_rebuild(_endpoint(crawl), cell, takers, WATCH)
+    rows = [{"shard": shard, "from": cell, "to": taker or None} for shard, taker in given.items()]
+    if as_json:
+        print_json({"dry_run": dry_run, "shards": rows})
+        return
+    print_rows(rows, {"shard": "shard", "from": "from", "to": "to"}, f"{cell} owns no shard")
+
+
+def _takers(crawl: Crawl, dead: str, to: str | None) -> list[str]:
+    limit, ages = crawl.settings.fleet.silence_limit, _ages(crawl)
+    if ages.get(dead, limit) < limit:
+        raise ConfigurationError(
+            f"{dead} was heard of {ages[dead]:.0f} s ago: it may still crawl. Its shards are free after "
+            f"{limit:g} s of silence (fleet.silence_limit)"
+        )
+    alive = sorted(cell for cell, age in ages.items() if age < limit and cell != dead)
+    if to is not None and to not in alive:
+        raise ConfigurationError(f"{to} is no cell that lives: {', '.join(alive) or 'none does'}")
+    if not alive:
+        raise ConfigurationError("no other cell lives that could take its shards")
+    return [to] if to is not None else alive
+
+
 def move(crawl: Crawl, wanted: dict[int, str], *, dry_run: bool, wait: float, as_json: bool) -> None:
     """Order the moves, wait for them and say what became of each."""
     table = read_table(_endpoint(crawl))
@@ -151,9 +234,8 @@ def move(crawl: Crawl, wanted: dict[int, str], *, dry_run: bool, wait: float, as
     if as_json:
         print_json({"dry_run": dry_run, "shards": rows})
     else:
-        held = {"hosts": "hosts", "known": "URLs known", "queued": "URLs waiting"}
         print_rows(
-            rows, {"shard": "shard", "from": "from", "to": "to", **held, "state": ""}, "nothing to move"
+            rows, {"shard": "shard", "from": "from", "to": "to", **HELD, "state": ""}, "nothing to move"
         )
     if not dry_run and wait and any(table[shard].cell != cell for shard, cell in wanted.items()):
         raise SystemExit(1)

@@ -21,6 +21,8 @@ IMPORTING, IMPORTED, SWAPPED, ADOPTED, WIPED = (
     f"handoff.{name}" for name in ("importing", "imported", "swapped", "adopted", "wiped")
 )
 HANDOFF_POINTS = (FORGOT, WRITTEN, DRAINED, IMPORTING, IMPORTED, SWAPPED, ADOPTED, WIPED)
+REBUILT_BASE, REBUILT = "rebuild.base", "rebuild.done"
+REBUILD_POINTS = (REBUILT_BASE, REBUILT)
 
 POINTS = (STAGED, COMMITTED, PUBLISHED, FORGOTTEN, SOME_TABLES, ALL_TABLES, VECTOR, ACKED)
 
@@ -34,7 +36,7 @@ class KillAt(Faults):
     """Kill this process when it passes `point` for the `nth` time (1 = first)."""
 
     def __init__(self, point: str, nth: int = 1) -> None:
-        known = POINTS + HANDOFF_POINTS + UPKEEP_POINTS
+        known = POINTS + HANDOFF_POINTS + REBUILD_POINTS + UPKEEP_POINTS
         if point not in known:
             raise ValueError(f"no such fault point: {point!r} (one of {', '.join(known)})")
         self._point = point

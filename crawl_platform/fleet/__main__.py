@@ -22,7 +22,7 @@ import uvloop
 from crawl_platform import settings as settings_module
 from crawl_platform.clock import SystemClock
 from crawl_platform.commit.faults import parse_fault
-from crawl_platform.commit.outbox import Outbox
+from crawl_platform.commit.outbox import Outbox, incarnations
 from crawl_platform.errors import (
     CrawlError,
     ExchangeError,
@@ -45,6 +45,7 @@ from crawl_platform.fleet.supervisor import EXIT_REFUSES, Companion, Supervisor
 from crawl_platform.fleet.upkeep import Answer, Task, do_portion
 from crawl_platform.frontier.layout import bring_up_to_date
 from crawl_platform.frontier.rocks import RocksKV
+from crawl_platform.frontier.shard_state import stored
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Settings
 
@@ -119,7 +120,13 @@ def cell(home: Path, name: str, fault: str) -> None:
             bring_up_to_date(kv)
             outbox, lake = Outbox(kv, uuid.uuid4().hex), Lake(settings.lake_root)
             await settle_incarnation(outbox, exchange, lake, uuid.uuid4().hex, stop)
-            shards = await claim_shards(exchange, name, outbox.incarnation)
+            ours = ("", *incarnations(kv))
+            shards = await claim_shards(
+                exchange,
+                name,
+                outbox.incarnation,
+                lambda shard, owner: owner.incarnation not in ours and not stored(kv, shard),
+            )
             process = Cell(
                 name,
                 settings,

@@ -127,6 +127,7 @@ class Cell:
             settings.lake_root,
             clock,
             faults,
+            settings.politeness,
             settings.fetch.total_timeout + RESTING,
             self._check_fence,
             lambda: self._wake.set(),
@@ -369,10 +370,11 @@ class Cell:
         wait = TICK * 4
         if ready is not None and len(self._workers) < self._settings.fetch.slots:
             wait = min(max(ready - self._clock.boottime(), 0.001), wait)
+        alarm = asyncio.get_running_loop().call_later(wait, self._wake.set)
         try:
-            await asyncio.wait_for(self._wake.wait(), wait)
-        except TimeoutError:
-            return
+            await self._wake.wait()  # `wait_for` would make a task of it, twice a page
+        finally:
+            alarm.cancel()
 
     def _check_fence(self) -> None:
         """Out of contact for so long that another cell may own our shards: stop before a request leaves."""

@@ -45,6 +45,7 @@ class Do(StrEnum):
     TAKE = auto()
     OWN = auto()
     ADOPT = auto()
+    REBUILD = auto()
     GIVE_UP = auto()
 
 
@@ -78,6 +79,8 @@ def next_step(owner: ShardOwner, cell: str, held: Held) -> tuple[Do, ...]:
 
 
 def _of_owner(owner: ShardOwner, cell: str, held: Held) -> tuple[Do, ...]:
+    if owner.lost:
+        return (Do.REBUILD,)
     if owner.snapshot:
         return (Do.GIVE_UP,) if held.crawls else NOTHING
     if owner.to not in ("", cell):
@@ -100,6 +103,16 @@ def ordered(owner: ShardOwner, to: str) -> ShardOwner:
             f"it is on its way from {owner.cell} to {owner.to}: wait, or order it back to {owner.cell} first"
         )
     return msgspec.structs.replace(owner, to=to)
+
+
+def taken_from_the_dead(owner: ShardOwner, cell: str) -> ShardOwner:
+    """Its cell and that one's disk are gone: `cell` has to rebuild it. The dead one, should it come back, drops it."""
+    lost = owner.lost or owner.incarnation
+    return ShardOwner(cell, owner.incarnation, handed=f"rebuilt-{lost}", lost=lost)
+
+
+def rebuilt(owner: ShardOwner, incarnation: str) -> ShardOwner:
+    return msgspec.structs.replace(owner, incarnation=incarnation, lost="")
 
 
 def drained(owner: ShardOwner, snapshot: str, sequence: int) -> ShardOwner:

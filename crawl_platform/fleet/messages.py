@@ -208,6 +208,8 @@ class ShardOwner(msgspec.Struct, frozen=True):
     """Of its inbox, what the snapshot has the effects of."""
     handed: str = ""
     """The snapshot by which its cell has got it; empty if it was given to it at first."""
+    lost: str = ""
+    """The incarnation whose state of it is gone: `cell` has to rebuild it from the lake (`fleet.rebuild`) first."""
 
 
 class Heartbeat(msgspec.Struct, frozen=True):

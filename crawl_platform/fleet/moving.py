@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import duckdb
 import msgspec
 
 from crawl_platform.clock import Clock
@@ -19,24 +20,31 @@ from crawl_platform.commit.faults import (
     FORGOT,
     IMPORTED,
     IMPORTING,
+    REBUILT,
+    REBUILT_BASE,
     SWAPPED,
     WIPED,
     WRITTEN,
     Faults,
 )
 from crawl_platform.commit.outbox import Outbox, incarnations, inherit
-from crawl_platform.errors import ExchangeError, OwnershipLostError
+from crawl_platform.errors import ExchangeError, LakeError, OwnershipLostError
 from crawl_platform.fleet import shard_file
 from crawl_platform.fleet.directives import Directives
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.exchange import Exchange, Received
-from crawl_platform.fleet.handoff import Do, Held, drained, next_step, owned
+from crawl_platform.fleet.handoff import Do, Held, drained, next_step, owned, rebuilt
 from crawl_platform.fleet.inbox import Inbox, note_requests, requests_taken
 from crawl_platform.fleet.messages import ShardOwner, encode
 from crawl_platform.fleet.purging import Purging, purged_in_part, purges_done
+from crawl_platform.fleet.rebuild import Rebuild, all_in_lake
 from crawl_platform.fleet.shard_file import About
 from crawl_platform.frontier import shard_state
 from crawl_platform.frontier.frontier import Frontier
+from crawl_platform.frontier.kv import Batch
+from crawl_platform.frontier.seen_log import NAMED
+from crawl_platform.lake.lake import Lake
+from crawl_platform.settings import Politeness
 
 log = logging.getLogger(__name__)
 LOOK = 0.1
@@ -62,6 +70,7 @@ class Moving:
     lake_root: Path
     clock: Clock
     faults: Faults
+    politeness: Politeness
     patience: float
     fence: Callable[[], None]
     changed: Callable[[], None]
@@ -73,6 +82,8 @@ class Moving:
     """Purges that were carried out in a shard when it was forgotten."""
     _files: dict[int, str] = field(default_factory=dict)
     """Name of a shard's file, until its record says it."""
+    _lake: duckdb.DuckDBPyConnection | None = None
+    """Where lost shards are rebuilt from."""
 
     async def move_forever(self) -> None:
         reader = None
@@ -104,6 +115,12 @@ class Moving:
             if owner is not None and owner.cell == self.cell and not owner.snapshot:
                 await asyncio.to_thread(shard_file.remove_of, self.lake_root, shard)
 
+    def _close_lake(self) -> None:
+        lost = any(owner.lost and owner.cell == self.cell for owner, _ in self._table.values())
+        if self._lake is not None and not lost:
+            self._lake.close()
+            self._lake = None
+
     async def _look(self) -> None:
         for shard in [shard for shard, at in self._due.items() if at <= self.clock.boottime()]:
             del self._due[shard]
@@ -111,6 +128,7 @@ class Moving:
                 if not await self._carry_out(shard, steps):
                     self._due[shard] = self.clock.boottime() + AGAIN
                     break
+        self._close_lake()
 
     def _held(self, shard: int) -> Held:
         kv, owner = self.frontier.kv, self._table[shard][0]
@@ -133,6 +151,7 @@ class Moving:
             Do.TAKE: self._take,
             Do.OWN: self._own,
             Do.ADOPT: self._adopt,
+            Do.REBUILD: self._rebuild,
             Do.GIVE_UP: self._give_up,
         }
         for step in steps:
@@ -272,6 +291,52 @@ class Moving:
         await self._hear_directives()
         self._serve(shard)
         return True
+
+    async def _rebuild(self, shard: int) -> bool:
+        owner = self._table[shard][0]
+        if shard not in self.frontier.shards and not await self._rebuilt(shard, owner.lost):
+            return False
+        await self._swap(shard, rebuilt(owner, self.outbox.incarnation))
+        if not self._table[shard][0].lost:
+            await self._hear_directives()
+            self._serve(shard)
+        return True
+
+    async def _rebuilt(self, shard: int, lost: str) -> bool:
+        """Killed on the way, it begins anew."""
+        try:
+            if self._lake is None:  # seconds to open: one is used for all that is lost
+                await all_in_lake(self.exchange, self.lake_root, lost, self.clock)
+                self._lake = await asyncio.to_thread(Lake(self.lake_root).connect)
+            work = Rebuild(shard, self.frontier, self.outbox, self._lake, self.politeness, self.clock)
+            await self._rebuild_base(shard, lost, work)
+        except (LakeError, duckdb.Error) as error:
+            log.error("shard %d can't be rebuilt yet: %s", shard, error)
+            return False
+        self.frontier.leaving.add(shard)
+        self.inbox.adopt(shard)
+        shard_state.adopt(self.frontier, shard, self.clock.now(), self.clock.boottime())
+        done = await work.newer()
+        log.warning(
+            "shard %d is rebuilt: %d URLs of %d hosts from snapshots, then %d links and %d fetches since %s",
+            shard, done.urls, done.hosts, done.links, done.visits, done.since.isoformat(),
+        )  # fmt: skip
+        self.faults.reached(REBUILT)
+        return True
+
+    async def _rebuild_base(self, shard: int, lost: str, work: Rebuild) -> None:
+        kv = self.frontier.kv
+        for batch in shard_state.wipe(self.frontier, shard):
+            kv.write(batch)
+            await asyncio.sleep(0)
+        await work.base()
+        for _ in shard_state.meet(self.frontier, shard):
+            await asyncio.sleep(0)
+        last = Batch()
+        inherit(last, lost)
+        last.delete(NAMED)
+        kv.write(last)
+        self.faults.reached(REBUILT_BASE)
 
     async def _hear_directives(self) -> None:
         """Windows and priors of other cells' shards were passed over: nothing is claimed before they are known."""

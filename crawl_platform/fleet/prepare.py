@@ -9,7 +9,9 @@ import logging
 
 from crawl_platform.clock import Clock
 from crawl_platform.errors import ConfigurationError, ExchangeError, OwnershipLostError
+from crawl_platform.fleet.balance import evened_out, fetched_lately
 from crawl_platform.fleet.exchange import Endpoint, Exchange
+from crawl_platform.fleet.ordering import order_move, shard_table
 from crawl_platform.fleet.shards import assign_shards, shard_owners
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Settings
@@ -28,23 +30,38 @@ async def prepare_fleet(
 ) -> dict[str, int]:
     """Create the lake, streams and buckets, and give every shard without an owner to one of `cells` cells.
 
-    Returns shards per cell. Waits up to `within` seconds for NATS, then raises `ExchangeError`. Raises
-    `ConfigurationError` when the number of cells does not fit the shard table as it is: shards move nowhere
-    by themselves, so a cell too few leaves hosts uncrawled, and a cell too many has nothing to do.
+    A cell that has none gets its part of the others': they hand them over once they run (`fleet.handoff`).
+    Returns shards per cell, as it is now. Waits up to `within` seconds for NATS, then raises `ExchangeError`. Raises
+    `ConfigurationError` when the number of cells does not fit the shard table: a cell too few leaves hosts
+    uncrawled, and there have to be as many shards as cells.
     """
-    Lake(settings.lake_root).create(settings.fleet.shards)
+    if cells > settings.fleet.shards:
+        raise ConfigurationError(
+            f"{settings.fleet.shards} shards are too few for {cells} cells: start {settings.fleet.shards} or less"
+        )
+    lake = Lake(settings.lake_root)
+    lake.create(settings.fleet.shards)
     exchange = await _connect(endpoint, clock, within)
     try:
         counts = await _assign(exchange, settings.fleet.shards, cell_names(cells))
+        if not all(counts.values()):
+            await _share_out(exchange, lake, clock, cell_names(cells))
     finally:
         await exchange.close()
-    idle = [name for name, shards in counts.items() if not shards]
-    if idle:
-        raise ConfigurationError(
-            f"no shard is left for {', '.join(idle)}: shards do not move between cells yet, "
-            f"start {cells - len(idle)} cells"
-        )
     return counts
+
+
+async def _share_out(exchange: Exchange, lake: Lake, clock: Clock, cells: list[str]) -> None:
+    """Order moves for cells that have no shard and were promised none."""
+    owners = {shard: owner.to or owner.cell for shard, owner in (await shard_table(exchange)).items()}
+    idle = set(cells).difference(owners.values())
+    if not idle:
+        return
+    loads = await asyncio.to_thread(fetched_lately, lake, clock.now())
+    moves = evened_out(owners, loads, cells)
+    log.info("%s: no shard yet, %d are handed over", ", ".join(sorted(idle)), len(moves))
+    for shard, cell in moves.items():
+        await order_move(exchange, shard, cell)
 
 
 async def _connect(endpoint: Endpoint, clock: Clock, within: float) -> Exchange:

@@ -20,6 +20,7 @@ from crawl_platform.frontier.records import (
     STATES,
     UrlRecord,
     decode,
+    host_key,
     shard_range,
     url_of_key,
 )
@@ -213,10 +214,11 @@ def host_row(host: str, shard: int, at: float, event: str, state: str, cell: str
 
 def snapshot_rows(frontier: Frontier, shard: int, snapshot_id: str, at: float) -> Iterator[Row]:
     """One `frontier` row for each known URL of a shard."""
-    when = as_datetime(at)
+    when, before = as_datetime(at), ""
     for key, value in frontier.kv.scan(*shard_range(b"u", shard)):
         host, url = url_of_key(key)
         record = decode(value, UrlRecord)
+        of_host, before = frontier.kv.get(host_key(shard, host)) if host != before else None, host
         yield {
             "snapshot_id": snapshot_id,
             "snapshot_at": when,
@@ -237,6 +239,8 @@ def snapshot_rows(frontier: Frontier, shard: int, snapshot_id: str, at: float) -
             "kind": KINDS[record.kind],
             "second_group_id": record.second_group or None,
             "lastmod": as_datetime(record.lastmod) if record.lastmod else None,
+            "record": value,
+            "host_record": of_host,
             "date": when.date(),
         }
 

@@ -6,6 +6,7 @@ its incarnation into them when it starts; who owns a shard changes only in this 
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -41,25 +42,42 @@ async def assign_shards(exchange: Exchange, n_shards: int, cells: list[str]) -> 
     return counts
 
 
-async def claim_shards(exchange: Exchange, cell: str, incarnation: str) -> frozenset[int]:
+def _nothing_lost(shard: int, owner: ShardOwner) -> bool:
+    return False
+
+
+async def claim_shards(
+    exchange: Exchange,
+    cell: str,
+    incarnation: str,
+    is_lost: Callable[[int, ShardOwner], bool] = _nothing_lost,
+) -> frozenset[int]:
     """Take the shards that the table gives to `cell`, writing our incarnation into their records. Those that are on
-    their way to another cell (`fleet.handoff`) are not asked for anything any more.
+    their way to another cell (`fleet.handoff`) are not asked for anything any more, nor are those yet whose state
+    `is_lost`: their records say so, and `fleet.moving` sees to it.
 
     Raises `OwnershipLostError` if a record moves meanwhile.
     """
     mine: set[int] = set()
+    gone: set[int] = set()
     for key, value in (await exchange.items("shards")).items():
         owner = msgspec.json.decode(value, type=ShardOwner)
         if owner.cell != cell or owner.snapshot:
             continue
-        if owner.incarnation != incarnation:
+        lost = owner.lost or (owner.incarnation if is_lost(int(key), owner) else "")
+        if (owner.incarnation, owner.lost) != (incarnation, lost):
             current = await exchange.get("shards", key)
             if current is None or current[0] != value:
                 raise OwnershipLostError(f"shard {key} moved while {cell} was starting")
-            ours = msgspec.structs.replace(owner, incarnation=incarnation)
+            ours = msgspec.structs.replace(owner, incarnation=incarnation, lost=lost)
             await exchange.swap("shards", key, encode(ours), current[1])
-        mine.add(int(key))
-    if not mine:
+        (gone if lost else mine).add(int(key))
+    if gone:
+        log.error(
+            "%s finds nothing of %d shards that it owns: its state is gone. They are rebuilt from the lake: %s",
+            cell, len(gone), ", ".join(map(str, sorted(gone))),
+        )  # fmt: skip
+    elif not mine:
         log.warning("the shard table gives no shard to %s: it waits for some", cell)
     return frozenset(mine)
 

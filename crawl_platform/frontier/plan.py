@@ -373,6 +373,10 @@ class Planner:
         self._over.count_dead(host, is_dead(record) - before)
         self._over.store(host, url, record)
 
+    def known(self, host: str, url: str) -> UrlRecord | None:
+        """The record of a URL as the plan has left it; None if it is not known."""
+        return self._over.load(host, url)
+
     def redeliver(self, host: str, url: str) -> None:
         """Rows of a known URL were quarantined: fetch it again now, as if it had never been seen."""
         record = self._over.load(host, url)

@@ -271,6 +271,8 @@ FRONTIER = Table(
         _c("kind", S, "page, sitemap or feed."),
         _c("second_group_id", I32, "Group of what one sitemap or feed lists; null: it stands in none."),
         _c("lastmod", TIME, "When a sitemap or feed said last that it had changed."),
+        _c("record", BIN, "All that its cell keeps of it, for a rebuild after the loss of a disk."),
+        _c("host_record", BIN, "The same of its host, in one row of each host."),
         _c("date", DATE, "UTC day of the snapshot (partition).", True),
     ),
 )

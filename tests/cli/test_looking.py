@@ -102,6 +102,28 @@ def test_shards_say_who_owns_what(running: tuple[Command, str]) -> None:
     assert "cell-0" in crawl("shards").stdout
 
 
+def test_a_move_is_previewed_and_what_makes_no_sense_is_refused(running: tuple[Command, str]) -> None:
+    crawl, _ = running
+
+    told = crawl.json("shards", "move", "3,5", "--to", "cell-0", "--dry-run")
+
+    assert told["dry_run"]
+    assert [(row["shard"], row["from"], row["state"]) for row in told["shards"]] == [
+        (3, "cell-0", "is there"),
+        (5, "cell-0", "is there"),
+    ]
+    assert crawl.json("shards", "balance", "--dry-run")["shards"] == []
+    for wrong, why in (
+        (("move", "3", "--to", "cell-9"), "cell-9 is no cell of this fleet"),
+        (("move", "64", "--to", "cell-0"), "there is no shard 64"),
+        (("move", "three", "--to", "cell-0"), "is no list of shards"),
+        (("rebuild", "--cell", "cell-0"), "it may still crawl"),
+    ):
+        refused = crawl("shards", *wrong)
+        assert refused.returncode == 2
+        assert why in refused.stderr
+
+
 def test_usage_tells_bytes_seconds_cpu_and_disk(running: tuple[Command, str]) -> None:
     crawl, _ = running
     crawl.until(60, "SELECT 1 FROM fleet_stats WHERE cpu_seconds > 0")

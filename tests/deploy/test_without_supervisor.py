@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from crawl_platform.fleet.ordering import read_table
 from crawl_platform.fleet.pulse import pulse_path
 from crawl_platform.fleet.shards import read_owners
 from crawl_platform.settings import Fleet as FleetSettings
@@ -98,9 +99,9 @@ def test_whoever_waits_goes_on_once_the_fleet_is_prepared(tmp_path: Path, small_
     ("cells", "why"),
     [
         ("1", "gives shards to cell-1, which is not part of this fleet"),
-        ("3", "no shard is left for cell-2"),
+        ("9", "8 shards are too few for 9 cells"),
     ],
-    ids=["fewer", "more"],
+    ids=["fewer", "more than shards"],
 )
 def test_another_number_of_cells_is_refused(tmp_path: Path, small_world: World, cells: str, why: str) -> None:
     with Alone(tmp_path / "home", small_world.web, fleet=TWO) as fleet:
@@ -109,6 +110,18 @@ def test_another_number_of_cells_is_refused(tmp_path: Path, small_world: World, 
 
         assert fleet.run("prepare", "--cells", cells) == 1
         assert why in fleet.log_text("prepare")
+
+
+def test_another_cell_is_promised_its_part_of_the_shards(tmp_path: Path, small_world: World) -> None:
+    with Alone(tmp_path / "home", small_world.web, fleet=TWO) as fleet:
+        fleet.start_nats()
+        assert fleet.run("prepare") == 0
+
+        assert fleet.run("prepare", "--cells", "3") == 0
+        assert fleet.run("prepare", "--cells", "3") == 0
+
+        owners = read_table(fleet.home / "run" / "nats.json").values()
+        assert Counter(owner.to for owner in owners) == {"": 6, "cell-2": 2}
 
 
 # draining

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from crawl_platform import settings
 from crawl_platform.commit.faults import (
     ADOPTED,
     DRAINED,
@@ -22,7 +24,7 @@ from crawl_platform.frontier.rocks import RocksKV
 from crawl_platform.frontier.shard_state import stored
 from tests.fleet.checks import asked, surplus
 from tests.fleet.harness import Fleet, eventually
-from tests.fleet.moves import HOSTS, SHARD, assert_sound, crossed, order, wait_moved
+from tests.fleet.moves import HOSTS, SHARD, assert_sound, crossed, order, table, wait_moved
 from tests.fleet.together import Together, told
 
 pytestmark = pytest.mark.long
@@ -80,6 +82,27 @@ def there_and_back_and_there_while_both_crawl(folder: Path) -> None:
         assert leftovers(fleet) == []
 
 
+def a_third_cell_gets_its_part(folder: Path) -> None:
+    with crossed(folder, pages=300) as (world, fleet):
+        fleet.start()
+        fleet.seed()
+        fleet.wait_requests(40, HOSTS[0])
+        fleet.stop()
+        three = msgspec.structs.replace(fleet.settings.fleet, cells=3)
+        fleet.settings = msgspec.structs.replace(fleet.settings, fleet=three)
+        settings.save(fleet.settings)
+        fleet.start()
+        eventually(lambda: not any(owner.to for owner in table(fleet).values()), 60.0, "all have arrived")
+        owners = table(fleet).values()
+        fleet.wait_quiet(120.0)
+        fleet.stop()
+
+        assert {owner.cell for owner in owners} == {"cell-0", "cell-1", "cell-2"}
+        assert "cell-2" in {owner.cell for owner in owners if owner.handed}
+        assert [fleet.restarts(f"cell-{number}") for number in range(3)] == [0, 0, 0]
+        assert_sound(fleet, world)
+
+
 def _killed_at(folder: Path, point: str) -> None:
     victim = "cell-0" if point in GIVER else "cell-1"
     with crossed(folder) as (world, fleet):
@@ -104,6 +127,7 @@ def _story(point: str) -> Callable[[Path], None]:
 
 STORIES: dict[str, Callable[[Path], None]] = {
     "there_and_back": there_and_back_and_there_while_both_crawl,
+    "a third cell": a_third_cell_gets_its_part,
     **{f"killed at {point}": _story(point) for point in HANDOFF_POINTS},
 }
 
