@@ -127,7 +127,6 @@ class Cell:
             settings.lake_root,
             clock,
             faults,
-            settings.politeness,
             settings.fetch.total_timeout + RESTING,
             self._check_fence,
             lambda: self._wake.set(),
