@@ -29,7 +29,7 @@ class Digest(msgspec.Struct, frozen=True):
     charset: str
     """WHATWG name of the encoding that was used; '' for binary bodies."""
     fingerprint: str
-    """MD5 (hex) of what counts as a change."""
+    """Hash (128 bits, hex) of what counts as a change."""
     simhash: int = 0
     """64-bit simhash of the main text, as a signed integer; 0 if there is no text."""
     text_hash: str = ""

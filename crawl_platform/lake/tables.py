@@ -85,7 +85,7 @@ FETCHES = Table(
         _c("address", S, "IP address that was connected to."),
         _c("redirect_to", S, "Canonical target of a redirect."),
         _c("changed", BOOL, "Cleaned markup differs from the last success; null on the first success."),
-        _c("fingerprint", S, "MD5 (hex) over cleaned markup."),
+        _c("fingerprint", S, "Hash (128 bits, hex) of what counts as a change."),
         _c("body_hash", S, "xxh3_64 (hex) of the inflated body."),
         _c("link_set", S, "fetch_id whose `links` rows are this page's current links."),
         _c("depth", I16, "Clicks from a root of the host."),
@@ -174,7 +174,7 @@ PAGES = Table(
         _c("canonical", S, "rel=canonical target."),
         _c("charset", S, "Encoding used to decode the body."),
         _c("content_type", S, "Content-Type as sent."),
-        _c("fingerprint", S, "MD5 (hex) over cleaned markup."),
+        _c("fingerprint", S, "Hash (128 bits, hex) of what counts as a change."),
         _c("simhash", I64, "64-bit simhash of the main text (signed)."),
         _c(
             "text_hash",
