@@ -192,8 +192,9 @@ class Frontier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_attempts: int = 5
     retry_delay: float = 60.0
     bloom_capacity: int = 2_000_000
-    seen_cache: int = 4_194_304
-    """URLs met lately, at 8 bytes each: a link to one of them needs no look at the disk."""
+    seen_cache: int = 16_777_216
+    """URLs that are known without a look at the disk, as far as they come: 8 bytes each, 11 with the tables that this
+    one has grown from."""
     active_hosts: int = 10_000
     """Hosts of a cell the heads of whose queues are kept in memory, some 10 KB each."""
     max_urls_per_page: int = 5_000

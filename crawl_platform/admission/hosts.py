@@ -64,6 +64,10 @@ class HostBook:
             return True
         return any(map(url.startswith, self._excluded_urls.get(host, ())))
 
+    def bars_some(self, host: str) -> bool:
+        """Whether there may be such URLs of `host`."""
+        return host in self._excluded_urls or any("://" in pattern for pattern in self.purging)
+
     def _domain_excluded(self, host: str) -> bool:
         labels = host.split(".")
         return any(".".join(labels[i:]) in self._excluded_domains for i in range(len(labels)))

@@ -7,7 +7,8 @@ the synced write and absorbing happen in one loop step, so nothing can come betw
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, groupby
+from operator import attrgetter
 from pathlib import Path
 
 from crawl_platform.clock import Clock
@@ -175,8 +176,8 @@ class Series:
         self._tell_traps(plan, now)
 
     def _discover(self, planner: Planner, listed: list[Found]) -> None:
-        for found in listed:
-            planner.discover(found, abroad=host_of(found.url) != host_of(found.sitemap))
+        for sitemap, found in groupby(listed, attrgetter("sitemap")):
+            planner.discover_all(list(found), host_of(sitemap))
 
     def _rows(self, epoch: Epoch, number: int) -> tuple[dict[str, list[Row]], dict[str, list[Block]]]:
         for message_rows in self._inbox.rows(epoch.arrivals):
@@ -212,8 +213,7 @@ class Series:
         now, boot = self._clock.now(), self._clock.boottime()
         planner = Planner(self._frontier, now, self.name, number if files else 0)
         self._discover(planner, epoch.found)
-        for page in epoch.pages:
-            planner.page(page)
+        planner.pages(epoch.pages)
         for lease in epoch.denied:
             planner.denied(lease)
         for robots, crawl_delay in epoch.robots:

@@ -175,8 +175,7 @@ class Inbox:
     def _apply(self, planner: Planner, arrival: Arrival) -> None:
         message = arrival.message
         if isinstance(message, Discover):
-            for url in message.urls:
-                planner.discover(_found(url), abroad=True)
+            planner.discover_all([_found(url) for url in message.urls], "")
         elif isinstance(message, Admit):
             urls = [_found(url) for url in message.urls]
             planner.admit(message.host, urls, trusted=message.trusted, decision_id=message.decision_id)

@@ -8,9 +8,8 @@ from crawl_platform.frontier.overlay import Plan
 
 def absorb(frontier: Frontier, plan: Plan, now: float, boot: float) -> None:
     """The plan's batch is in the store: bring the frontier's memory in line with it."""
-    for digest in plan.digests:
-        frontier.seen.enter(digest)
     if plan.digests:
+        frontier.seen.enter(plan.digests)
         frontier.log.written(len(plan.digests))
     frontier.known += plan.new_urls
     frontier.fetched += plan.first_fetches

@@ -49,6 +49,8 @@ from crawl_platform.settings import Refresh
 from crawl_platform.web.parameters import host_form
 from crawl_platform.web.url import host_of, origin_of_canonical
 
+KEYS_AT_ONCE = 10_000
+"""Known URLs that are told to the seen set together."""
 BELOW_SURFACE = "surface_mode"
 """Why a page is dropped that lies too deep for what its host may have."""
 URGENT = (FASTLANE, FRESHLANE, DEADLINE)
@@ -100,7 +102,11 @@ class Frontier:
         self.held: dict[str, None] = {}
         """Hosts whose turn came while their domain was paused; a set in order."""
         limits = rules.plain.frontier
-        self.seen = SeenSet(limits.bloom_capacity, limits.seen_cache, lambda key: kv.get(key) is not None)
+        self.seen = SeenSet(
+            limits.bloom_capacity,
+            limits.seen_cache,
+            lambda keys: [value is not None for value in kv.get_many(keys)],
+        )
         self.log = SeenLog(kv, shards)
         self.sent = RecentSet(200_000)
         """Links lately handed to other cells' shards: each is sent once, not from every page that has it."""
@@ -144,8 +150,9 @@ class Frontier:
         """Read hosts, robots and what is known of our shards from the store (start-up)."""
         if not self.log.recall(self.seen):
             for shard in sorted(self.shards):
-                for key, _ in self._shard_scan(b"u", shard):
-                    self.seen.add(key)
+                keys = (key for key, _ in self._shard_scan(b"u", shard))
+                while some := list(islice(keys, KEYS_AT_ONCE)):
+                    self.seen.add(*some)
         self._utc_at_boot = now - boot
         for key, value in self.kv.scan(ADDRESS, prefix_end(ADDRESS)):
             self.gates.paces.recall(key[len(ADDRESS) :].decode(), decode(value, Pace))

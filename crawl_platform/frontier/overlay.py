@@ -29,7 +29,6 @@ from crawl_platform.frontier.records import (
     url_key,
     waiting,
 )
-from crawl_platform.frontier.seen import digest_of
 
 AGE_OF_FULL_VALUE = 3_600.0
 """Seconds in a discovery queue that weigh as much as a value of 1: nothing valuable waits behind
@@ -43,10 +42,8 @@ class Plan:
     batch: Batch = field(default_factory=Batch)
     hosts: dict[str, HostRecord] = field(default_factory=dict)
     released: list[Lease] = field(default_factory=list)
-    added: list[bytes] = field(default_factory=list)
-    """Keys of new URLs."""
-    digests: list[int] = field(default_factory=list)
-    """The same for the seen set, once the plan is finished."""
+    digests: list[bytes] = field(default_factory=list)
+    """Of new URLs, for the seen set."""
     moves: dict[str, list[Move]] = field(default_factory=dict)
     """What enters and leaves the queues, by host and in order."""
     rewritten: list[tuple[str, str]] = field(default_factory=list)
@@ -72,7 +69,8 @@ class Plan:
 
 
 class Overlay:
-    """The changes of one plan so far. `records` are those it has looked at, by key of the store."""
+    """The changes of one plan so far. `records` are those it has looked at, by key of the store;
+    those of URLs that it has let in are in its batch until then."""
 
     def __init__(self, frontier: Frontier, now: float) -> None:
         self._frontier = frontier
@@ -102,7 +100,7 @@ class Overlay:
     def load(self, host: str, url: str) -> UrlRecord | None:
         key = url_key(self._frontier.book.shard(host), host, url)
         if key not in self.records:
-            data = self._frontier.kv.get(key)
+            data = self.plan.batch.changes.get(key) or self._frontier.kv.get(key)
             if data is None:
                 return None
             self.records[key] = decode(data, UrlRecord)
@@ -131,7 +129,7 @@ class Overlay:
             return
         shard = self._frontier.book.shard(host)
         self.plan.batch.delete(queue_key(shard, host, record.lane, record.rank, url))
-        self._moved(host, Move(record.lane, record.rank, url, None))
+        self.moves(host).append(Move(record.lane, record.rank, url, None))
         self.host(host).queued -= 1
         record.lane = NO_LANE
 
@@ -144,15 +142,15 @@ class Overlay:
         record.lane, record.rank = lane, max(rank, 0)
         data = encode(waiting(record))
         self.plan.batch.put(queue_key(shard, host, lane, record.rank, url), data)
-        self._moved(host, Move(lane, record.rank, url, data))
+        self.moves(host).append(Move(lane, record.rank, url, data))
         self.host(host).queued += 1
 
-    def _moved(self, host: str, move: Move) -> None:
+    def moves(self, host: str) -> list[Move]:
+        """Those of the plan so far, to be added to."""
         moves = self.plan.moves.get(host)
         if moves is None:
-            self.plan.moves[host] = [move]
-        else:
-            moves.append(move)
+            moves = self.plan.moves[host] = []
+        return moves
 
     def count_dead(self, host: str, change: int) -> None:
         if change:
@@ -186,8 +184,7 @@ class Overlay:
                 record.threshold = state.threshold
                 self._frontier.windows.stamp(state, record)
             self.plan.batch.put(host_key(book.shard(host), host), encode(record))
-        if self.plan.added:
-            self.plan.digests = [digest_of(key) for key in self.plan.added]
+        if self.plan.digests:
             self._frontier.log.note(self.plan.batch, self.plan.digests)
         return self.plan
 

@@ -5,15 +5,15 @@ A plan is computed from the store and changes nothing. The cell writes its batch
 all, and one after it loses nothing.
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
-from crawl_platform.admission.hosts import EXCLUDED, HORIZON, SEED
+from crawl_platform.admission.hosts import EXCLUDED, SEED
 from crawl_platform.admission.preferences import BY_PAGE
 from crawl_platform.admission.service import Reason
 from crawl_platform.clock import DAY
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsResult, value_at
+from crawl_platform.frontier.links import Links
 from crawl_platform.frontier.listed import (
     SITEMAP_BUDGET,
     SITEMAP_WAITS,
@@ -23,8 +23,6 @@ from crawl_platform.frontier.listed import (
     sitemap_group,
 )
 from crawl_platform.frontier.overlay import AGE_OF_FULL_VALUE, Overlay, Plan, forget_content, is_dead
-from crawl_platform.frontier.parameter_order import OrderEvidence
-from crawl_platform.frontier.ports import over_ports
 from crawl_platform.frontier.records import (
     DISCOVERY,
     DROPPED,
@@ -35,7 +33,6 @@ from crawl_platform.frontier.records import (
     PAGE,
     QUEUED,
     REFRESH,
-    HostRecord,
     RobotsRecord,
     UrlRecord,
     encode,
@@ -44,9 +41,8 @@ from crawl_platform.frontier.records import (
     robots_key,
     url_key,
 )
-from crawl_platform.frontier.series import counted, trapped
-from crawl_platform.scheduling.templates import group_id, learn, template_of
-from crawl_platform.web.traps import Series, series_of, trap_reason
+from crawl_platform.frontier.seen import digest_of
+from crawl_platform.scheduling.templates import group_id, template_of
 from crawl_platform.web.url import host_of
 
 OVER_BUDGET = "over_budget"
@@ -58,9 +54,8 @@ LOOKED_AT_AGAIN = {
 read anew (RFC 9309 2.4): a site that forbade everything by mistake, or a use that it allows now, is not lost for good;
 the day has a new budget, and the policy about uses may be another one. A look is no request: as long as nothing has
 changed, the URL waits as long again."""
-SURFACE_ROOM = 2
-"""A host in surface mode may grow to this many times its page budget: a root page that shows new links at every
-visit has no end either, and what a host takes of memory and disk must have one."""
+PAGES_AT_ONCE = 64
+"""Pages whose links are looked up together."""
 
 
 class Planner:
@@ -71,16 +66,24 @@ class Planner:
         self._now = now
         self._series = series
         self._manifest = manifest
-        self._foreign: set[str] = set()
         self._over = Overlay(frontier, now)
         self.plan = self._over.plan
         self._listed = Listed(self._over, self.plan.batch, now, lambda host: frontier.rules.of(host).sitemaps)
+        self._links = Links(frontier, self._over, self._listed, now)
 
     def finish(self) -> Plan:
         """The plan, with the records of the hosts it touched in its batch."""
         return self._over.finish()
 
     # results
+
+    def pages(self, results: Sequence[PageResult]) -> None:
+        """Apply ended page fetches, in order; links are looked up for many pages at once."""
+        for start in range(0, len(results), PAGES_AT_ONCE):
+            some = results[start : start + PAGES_AT_ONCE]
+            self._links.foresee(found.url for result in some for found in result.found)
+            for result in some:
+                self.page(result)
 
     def page(self, result: PageResult) -> None:
         """Apply an ended page fetch: state, posterior, next due time, discoveries."""
@@ -116,18 +119,18 @@ class Planner:
             self.plan.first_fetches += 1
         self._over.count_dead(lease.host, is_dead(record) - dead)
         self._learn_order(result)
+        self._links.foresee(found.url for found in result.found)
         for found in result.found:
             # A redirect to what the host's rules take for the same URL: followed as it stands, or it never arrives.
-            as_it_is = result.disposition == "redirect" and self._form(lease.host, found.url) == lease.url
-            host = host_of(found.url)
-            self._discover(host, found, host != lease.host, as_it_is)
+            as_it_is = result.disposition == "redirect" and self._links.form(found.url) == lease.url
+            self._links.enter(found, lease.host, as_it_is=as_it_is)
 
     def _learn_order(self, result: PageResult) -> None:
         """What an ended fetch tells about the order of parameters at its host."""
         lease = result.lease
         if "&" not in lease.url or self._frontier.rules.of(lease.host).urls.sort_parameters != "learned":
             return
-        known = self._order(lease.host)
+        known = self._links.order(lease.host)
         order = known
         if result.disposition == "redirect":
             for found in result.found:
@@ -136,20 +139,6 @@ class Planner:
             order = order.visited(lease.url, result.fingerprint, result.at)
         if order is not known:
             self._over.host(lease.host).order = order
-
-    def _order(self, host: str) -> OrderEvidence:
-        record, state = self.plan.hosts.get(host), self._frontier.hosts.get(host)
-        if record is None and state is not None:
-            record = state.record
-        return record.order if record is not None else OrderEvidence()
-
-    def _form(self, host: str, url: str) -> str:
-        """The form in which a URL of `host` enters: as `Frontier.form_of`, with what this plan has learnt."""
-        if "?" not in url:
-            return url
-        form = self._frontier.host_form(host, url, self._order(host))
-        key = url_key(self._frontier.book.shard(host), host, url)
-        return url if form == url or key in self._over.records or key in self._frontier.seen else form
 
     def _judge(self, result: PageResult, record: UrlRecord) -> None:
         if result.disposition in ("success", "redirect"):
@@ -222,120 +211,32 @@ class Planner:
         self._over.host(lease.host).crawl_delay = crawl_delay
         if self._frontier.rules.of(lease.host).sitemaps.sitemaps:
             for found in named_by_robots(lease.origin, result.sitemaps):
-                self.discover(found, abroad=host_of(found.url) != lease.host)
+                self.discover(found, lease.host)
 
     # entries
 
-    def discover(self, found: Found, *, abroad: bool = False, as_it_is: bool = False) -> str:
-        """Let a URL in if it belongs: past boundary, traps, budget and the seen set. `abroad`: another host says
-        that there is such a page. `as_it_is`: not in the form that the host's rules give it.
+    def discover(self, found: Found, by: str | None = None, *, as_it_is: bool = False) -> str:
+        """Let a URL in if it belongs, and say what became of it (`Links.enter`)."""
+        return self._links.enter(found, by, as_it_is=as_it_is)
 
-        Returns what became of it: new, seen, foreign, horizon, excluded, or a trap's name.
-        """
-        return self._discover(host_of(found.url), found, abroad, as_it_is)
-
-    def _discover(self, host: str, found: Found, abroad: bool, as_it_is: bool) -> str:
-        if not as_it_is:
-            form = self._form(host, found.url)
-            if form != found.url:
-                found = replace(found, url=form)
-        verdict = self._admit_url(host, found, abroad and host not in found.vouched)
-        if verdict not in ("new", "foreign"):
-            self.plan.turned_away[verdict] = self.plan.turned_away.get(verdict, 0) + 1
-        return verdict
-
-    def _trapped(self, host: str, record: HostRecord, url: str, series: list[Series]) -> str | None:
-        reason = trapped(url, self._frontier.rules.of(host), record.series, series)
-        if reason is not None:
-            if reason not in record.turned_away:
-                self.plan.first_traps.append((host, reason, url))
-            record.turned_away = {**record.turned_away, reason: record.turned_away.get(reason, 0) + 1}
-        return reason
-
-    def _admit_url(self, host: str, found: Found, abroad: bool) -> str:
-        frontier = self._frontier
-        state = self._over.state(host)
-        if state in (HORIZON, EXCLUDED):
-            return state
-        if frontier.book.bars(host, found.url):
-            return EXCLUDED
-        shard = frontier.book.shard(host)
-        if shard not in frontier.shards:
-            return self._pass_on(shard, host, found)
-        key = url_key(shard, host, found.url)
-        if key in self._over.records or key in frontier.seen:
-            self._listed.again(host, found)
-            return "seen"
-        record = self._over.host(host)
-        series = list(series_of(found.url, frontier.limits(host)))
-        reason = (
-            self._listed.refusal(host, found)
-            or self._trapped(host, record, found.url, series)
-            or self._over_budget(host, record, found, abroad)
-            or over_ports(record, found.url, abroad)
-        )
-        if reason is not None:
-            return reason
-        # More than 1 is a place in the queue, not a worth: by that revisits are planned, also those of others.
-        worth = min(found.value, 1.0)
-        entry = UrlRecord(
-            state=QUEUED, depth=found.depth, hops=found.hops, value=worth, discovered_at=self._now
-        )
-        if abroad:  # what others say about a host must not teach us anything about it
-            template = template_of(found.url, record.shapes)
-        else:
-            record.series = counted(record.series, series)
-            record.shapes, template = learn(found.url, record.shapes)
-        entry.group = group_id(host, template)
-        self._listed.entered(host, entry, found)
-        record.known += 1
-        record.from_abroad += abroad
-        self.plan.new_urls += 1
-        self.plan.added.append(key)
-        self._over.enqueue(host, found.url, entry, DISCOVERY, self._over.discovery_rank(found.value))
-        self._over.store(host, found.url, entry)
-        return "new"
-
-    def _pass_on(self, shard: int, host: str, found: Found) -> str:
-        """A URL of another cell's host. Settings are the same in all cells, so what its shape keeps out there need not
-        travel: a URL can be as long as a page."""
-        frontier, rules = self._frontier, self._frontier.rules.of(host)
-        told = found.kind == PAGE and not found.sitemap and found.url.encode() in frontier.sent
-        if told or found.url in self._foreign:
-            return "seen"
-        reason = trap_reason(found.url, rules.frontier, rules.urls.traps_off)
-        if reason is not None:
-            return reason
-        self._foreign.add(found.url)
-        self.plan.foreign.setdefault(shard, []).append(found)
-        return "foreign"
-
-    def _over_budget(self, host: str, record: HostRecord, found: Found, abroad: bool) -> str | None:
-        settings = self._frontier.limits(host)
-        if found.depth > settings.max_depth:
-            return "too_deep"
-        if found.hops > 0 and found.hops > settings.max_hops:
-            return "too_many_redirects"
-        if abroad and record.from_abroad >= settings.page_budget * settings.abroad_share:
-            return "over_budget_abroad"
-        if record.known >= settings.page_budget:
-            record.surface = True
-        if record.known >= settings.page_budget * SURFACE_ROOM:
-            return "over_budget"
-        return "surface_mode" if record.surface and found.depth > settings.surface_depth else None
+    def discover_all(self, found: Sequence[Found], by: str | None = None) -> None:
+        """The same for many: what is known of them is looked up at once."""
+        self._links.foresee(one.url for one in found)
+        for one in found:
+            self._links.enter(one, by)
 
     def admit(self, host: str, urls: Iterable[Found], *, trusted: bool, decision_id: str) -> bool:
         """A host enters the seed, with its known URLs. Returns whether that is news."""
         if self._frontier.book.state(host) == EXCLUDED:
             return False
         self.plan.admitted.add(host)
+        self._links.admitted()
         record = self._over.host(host)
         news = not record.in_seed
         if news:
             record.admitted, record.excluded, record.trusted = True, False, trusted
             record.decision_id, record.since = decision_id, self._now
-        for found in urls:
-            self.discover(found)
+        self.discover_all(list(urls))
         return news
 
     def exclude(self, host: str) -> None:
@@ -345,7 +246,7 @@ class Planner:
     def recrawl(self, url: str, request_id: str) -> str:
         """Put a URL of a seed host into the fastlane. Returns queued, horizon or excluded."""
         host = host_of(url)
-        url = self._form(host, url)
+        url = self._links.form(url)
         state = self._over.state(host)
         if state != SEED:
             return state
@@ -356,7 +257,7 @@ class Planner:
             record = UrlRecord(value=value_at(0), group=self._group(host, url), discovered_at=self._now)
             self._over.host(host).known += 1
             self.plan.new_urls += 1
-            self.plan.added.append(url_key(self._frontier.book.shard(host), host, url))
+            self.plan.digests.append(digest_of(url_key(self._frontier.book.shard(host), host, url)))
         self._over.unqueue(host, url, record)
         self._over.revive(host, record)
         record.request_id = request_id

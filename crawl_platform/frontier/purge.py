@@ -86,18 +86,23 @@ def _drop_host(frontier: Frontier, state: HostState, dropped: Dropped) -> Iterat
     for key in _keys_of_host(frontier, state):
         dropped.urls += key[:1] == b"u"
         batch.delete(key)
-        if key[:1] == b"u":
-            frontier.seen.forget(key)
         if len(batch) == PORTION:
-            yield batch
+            yield forgotten(frontier, batch)
             batch = Batch()
     # The records of the host itself go last: a run that is cut off finds the host again.
     batch.delete(host_key(state.shard, state.host))
     batch.delete(guest_key(state.shard, state.host))
     batch.delete(shard_key(TRIM, state.shard) + state.host.encode())
-    yield batch
+    yield forgotten(frontier, batch)
     dropped.hosts += 1
     forget_host(frontier, state)
+
+
+def forgotten(frontier: Frontier, batch: Batch) -> Batch:
+    """A batch that is about to be written: the seen set forgets the URLs that it deletes."""
+    frontier.seen.forget(*(key for key, value in batch.changes.items() if key[:1] == b"u" and value is None))
+    frontier.log.forgotten(batch)
+    return batch
 
 
 def forget_host(frontier: Frontier, state: HostState) -> None:
@@ -133,13 +138,12 @@ def _drop_urls(frontier: Frontier, state: HostState, pattern: str, dropped: Drop
     for key, value in frontier.kv.scan(prefix, prefix_end(prefix)):
         _drop_url(frontier, state, url_of_key(key)[1], decode(value, UrlRecord), batch)
         batch.delete(key)
-        frontier.seen.forget(key)
         dropped.urls += 1
         if len(batch) >= PORTION:
-            yield from _with_host(state, batch)
+            yield from _with_host(state, forgotten(frontier, batch))
             batch = Batch()
     if len(batch):
-        yield from _with_host(state, batch)
+        yield from _with_host(state, forgotten(frontier, batch))
 
 
 def _with_host(state: HostState, batch: Batch) -> Iterator[Batch]:

@@ -199,11 +199,23 @@ class RobotsRecord(msgspec.Struct, array_like=True):
     """Tries in that outage."""
 
 
+_found = msgspec.msgpack.Encoder()
 R = TypeVar("R", UrlRecord, HostRecord, RobotsRecord, Waiting, Pace, SitemapRecord)
 
 
 def encode(record: UrlRecord | HostRecord | RobotsRecord | Waiting | Pace | SitemapRecord) -> bytes:
     return VERSION + msgspec.msgpack.encode(record)
+
+
+def encode_found(record: UrlRecord) -> bytes:
+    """`encode` of a URL that was found and no more: all that follows `discovered_at` is as it is by default, and need
+    not be written."""
+    return VERSION + _found.encode(
+        (
+            record.state, record.lane, record.rank, record.depth, record.hops, 0, record.value, 0, 0, record.group, 0,
+            record.discovered_at,
+        )
+    )  # fmt: skip
 
 
 def decode(data: bytes, type_: type[R]) -> R:
@@ -226,6 +238,11 @@ def waiting(record: UrlRecord) -> Waiting:
         record.group, record.value, record.rate_a, record.rate_b, record.last_success_at, record.fails,
         record.kind, record.claimed,
     )  # fmt: skip
+
+
+def waiting_found(record: UrlRecord) -> bytes:
+    """The same, encoded, for a URL that was found and no more."""
+    return VERSION + _found.encode((record.group, record.value))
 
 
 def shard_key(kind: bytes, shard: int) -> bytes:

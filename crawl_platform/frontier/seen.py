@@ -1,29 +1,29 @@
-"""Have we met this URL? URLs met lately → Bloom filter → durable confirm.
+"""Have we met these URLs? URLs known for certain → Bloom filter → durable confirm, for many at once.
 
 A Bloom false positive costs one lookup, never a page: the store has the last word. A set of growing filters, each with
 half the error rate of the one before, keeps the sum of their rates below `FALSE_POSITIVES` however many there are
 (Almeida et al., "Scalable Bloom Filters", 2007).
 """
 
-from collections.abc import Callable
-from operator import index
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
-import numpy as np
 import xxhash
 from rbloom import Bloom
+
+from crawl_platform.frontier.met import MetSlots, halves
 
 FALSE_POSITIVES = 0.001
 """Rate of the whole set that is promised; twice as much, measured, is an alarm."""
 GROWTH = 4
-_TAG = 2**64 - 1
-_SIGN = 2**127
 
+Confirm = Callable[[Sequence[bytes]], Sequence[bool]]
+"""Whether the durable store has each of these keys, which are in order."""
 
-def digest_of(key: bytes) -> int:
-    """The stable 128-bit hash of a key, unsigned: all that is kept of it in memory."""
-    digest: int = xxhash.xxh3_128_intdigest(key)
-    return digest
+digest_of = xxhash.xxh3_128_digest
+"""The stable hash of a key, 16 bytes: all that is kept of it in memory."""
+_number = partial(int.from_bytes, byteorder="big", signed=True)
 
 
 class Generation(NamedTuple):
@@ -32,6 +32,13 @@ class Generation(NamedTuple):
     capacity: int
     keys: int
     bits: bytes
+
+
+class Look(NamedTuple):
+    """Whether each key is known, and its digest."""
+
+    known: list[bool]
+    digests: list[bytes]
 
 
 class RecentSet:
@@ -52,40 +59,20 @@ class RecentSet:
         return digest in self._newer or digest in self._older
 
 
-class MetSlots:
-    """Keys that are known for certain: 64 bits of the hash in the slot that the other 64 point at. A newer key takes
-    the slot of an older one, so `slots` (rounded up to a power of 2) times 8 bytes are all that it takes."""
-
-    def __init__(self, slots: int) -> None:
-        size = 1 << max(slots - 1, 0).bit_length()
-        self._mask = size - 1
-        self._slots = np.zeros(size, np.uint64).data
-
-    def add(self, digest: int) -> None:
-        self._slots[(digest >> 64) & self._mask] = digest & _TAG
-
-    def discard(self, digest: int) -> None:
-        if digest in self:
-            self._slots[(digest >> 64) & self._mask] = 0
-
-    def __contains__(self, digest: int) -> bool:
-        return bool(self._slots[(digest >> 64) & self._mask] == digest & _TAG)
-
-
 class SeenSet:
-    """`confirm(key)` asks the durable store. Rolls onto a larger filter before the error rate leaves budget.
+    """`confirm` asks the durable store. Rolls onto a larger filter before the error rate leaves budget.
 
     `capacity`: keys of the first filter. `recent`: slots for keys that need neither filter nor store.
     """
 
-    def __init__(self, capacity: int, recent: int, confirm: Callable[[bytes], bool]) -> None:
+    def __init__(self, capacity: int, recent: int, confirm: Confirm) -> None:
         self._confirm = confirm
         self._capacity = capacity
         self._filters: list[Bloom] = []
         self._counts: list[int] = []
         self._capacities: list[int] = []
         self._roll(capacity)
-        self._met = MetSlots(recent)
+        self.met = MetSlots(recent)
         self.confirms = 0
         self.false_positives = 0
         self.absent = 0
@@ -93,42 +80,64 @@ class SeenSet:
 
     def _roll(self, capacity: int) -> None:
         rate = FALSE_POSITIVES / 2 ** (len(self._filters) + 1)
-        self._filters.append(Bloom(capacity, rate, index))
+        self._filters.append(Bloom(capacity, rate, _number))
         self._counts.append(0)
         self._capacities.append(capacity)
 
-    def add(self, key: bytes) -> None:
-        self.enter(digest_of(key))
+    def add(self, *keys: bytes) -> None:
+        self.enter([digest_of(key) for key in keys])
 
-    def enter(self, digest: int) -> None:
-        """The key of that `digest_of` is known from now on."""
-        if self._counts[-1] >= self._capacities[-1]:
-            self._roll(self._capacities[-1] * GROWTH)
-        self._filters[-1].add(digest - _SIGN)
-        self._counts[-1] += 1
-        self._met.add(digest)
+    def enter(self, digests: Sequence[bytes]) -> None:
+        """The keys of these `digest_of` are known from now on."""
+        start = 0
+        while start < len(digests):
+            if self._counts[-1] >= self._capacities[-1]:
+                self._roll(self._capacities[-1] * GROWTH)
+            some = digests[start : start + self._capacities[-1] - self._counts[-1]]
+            self._filters[-1].update(some)
+            self._counts[-1] += len(some)
+            start += len(some)
+        self.met.add(halves(digests))
 
-    def forget(self, key: bytes) -> None:
-        """It is no longer in the store. A filter can't forget: it costs a lookup from now on."""
-        self._met.discard(digest_of(key))
+    def forget(self, *keys: bytes) -> None:
+        """They are no longer in the store. A filter can't forget: each costs a lookup from now on."""
+        self.met.discard(halves([digest_of(key) for key in keys]))
 
     def __contains__(self, key: bytes) -> bool:
-        digest = digest_of(key)
-        if digest in self._met:
-            return True
-        signed = digest - _SIGN
+        return self.look((key,)).known[0]
+
+    def look(self, keys: Sequence[bytes]) -> Look:
+        """Whether we have met each of `keys`: one look at the store for all that need it, in order, so that those which
+        lie side by side are read together."""
+        digests = [digest_of(key) for key in keys]
+        known: list[bool] = self.met.known(halves(digests)).tolist()
+        unmet = [place for place, met in enumerate(known) if not met]
+        if unmet:
+            self._settle(keys, digests, self._doubtful(digests, unmet), known)
+        return Look(known, digests)
+
+    def _doubtful(self, digests: list[bytes], unmet: list[int]) -> list[int]:
+        """Of these places those whose key is in a filter."""
+        doubtful: list[int] = []
         for bloom in self._filters:
-            if signed in bloom:
-                break
-        else:
-            self.absent += 1
-            return False
-        self.confirms += 1
-        if self._confirm(key):
-            self._met.add(digest)
-            return True
-        self.false_positives += 1
-        return False
+            hits = {place for place in unmet if digests[place] in bloom}
+            doubtful += hits
+            unmet = [place for place in unmet if place not in hits] if hits else unmet
+        self.absent += len(unmet)
+        return doubtful
+
+    def _settle(
+        self, keys: Sequence[bytes], digests: list[bytes], doubtful: list[int], known: list[bool]
+    ) -> None:
+        """Note in `known` which of the `doubtful` the store has."""
+        if not doubtful:
+            return
+        doubtful.sort(key=keys.__getitem__)
+        for place, there in zip(doubtful, self._confirm([keys[place] for place in doubtful]), strict=True):
+            known[place] = there
+            self.false_positives += not there
+        self.confirms += len(doubtful)
+        self.met.add(halves([digests[place] for place in doubtful if known[place]]))
 
     @property
     def false_positive_rate(self) -> float:
@@ -146,8 +155,10 @@ class SeenSet:
         parts = zip(self._capacities, self._counts, self._filters, strict=True)
         return [Generation(capacity, count, bloom.save_bytes()) for capacity, count, bloom in parts]
 
-    def restore(self, generations: list[Generation]) -> None:
-        """Take these filters in place of one's own. What is needed from disk is confirmed as it is met."""
-        self._filters = [Bloom.load_bytes(one.bits, index) for one in generations]
+    def restore(self, generations: list[Generation], met: list[bytearray]) -> None:
+        """Take these filters and what `met.dump` gave in place of one's own. What else is needed from disk is confirmed
+        as it is met."""
+        self._filters = [Bloom.load_bytes(one.bits, _number) for one in generations]
         self._counts = [one.keys for one in generations]
         self._capacities = [one.capacity for one in generations]
+        self.met.restore(met)

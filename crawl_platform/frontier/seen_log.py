@@ -18,14 +18,13 @@ import msgspec
 import xxhash
 
 from crawl_platform.frontier.kv import Batch, OrderedKV, prefix_end
+from crawl_platform.frontier.met import DIGEST
 from crawl_platform.frontier.seen import Generation, SeenSet
 
-VERSION = 1
+VERSION = 2
 LOG, BITS, NAMED = b"!seen/log/", b"!seen/bits/", b"!seen/named"
 PART = 1 << 20
 """Bytes of one part: a few ms of the loop."""
-HASH = 16
-"""Bytes per URL of the log."""
 LEAST = 200_000
 """URLs of a log that is worth a checkpoint; to replay them takes 0.2 s."""
 SHARE = 0.1
@@ -33,13 +32,14 @@ SHARE = 0.1
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """What the last batch names. `generations`: (capacity, keys, bytes) of each filter, in order; `check` is the
-    xxh3-64 of all parts."""
+    """What the last batch names. `generations`: (capacity, keys, bytes) of each filter, in order; `met`: bytes of each
+    table of what is known for certain; `check` is the xxh3-64 of all parts."""
 
     version: int
     sequence: int
     shards: list[int]
     generations: list[tuple[int, int, int]]
+    met: list[int]
     check: int
 
 
@@ -56,12 +56,17 @@ class SeenLog:
         self._shards = sorted(shards)
         self.waiting = max(self.waiting, LEAST)
 
+    def forgotten(self, batch: Batch) -> None:
+        """The batch deletes URLs: a checkpoint that knows them for certain must not be taken any more. The next start
+        reads the URLs, unless a new one is written until then."""
+        batch.delete(NAMED)
+        self.own(frozenset(self._shards))
+
     # every batch
 
-    def note(self, batch: Batch, digests: Iterable[int]) -> None:
+    def note(self, batch: Batch, digests: Iterable[bytes]) -> None:
         """Put the log entry of the batch's new URLs into it."""
-        value = b"".join([digest.to_bytes(HASH, "big") for digest in digests])
-        batch.put(LOG + (self._sequence + 1).to_bytes(8, "big"), value)
+        batch.put(LOG + (self._sequence + 1).to_bytes(8, "big"), b"".join(digests))
 
     def written(self, count: int) -> None:
         """A batch with an entry of `count` URLs is in the store."""
@@ -77,23 +82,25 @@ class SeenLog:
     def checkpoint(self, seen: SeenSet) -> Iterator[Batch]:
         """Batches to be written one after another, the last one synced; other batches may come in between."""
         generations, sequence, covered = seen.dump(), self._sequence, self.waiting
-        shards = self._shards
+        shards, met = self._shards, seen.met.dump()
         mark, check = sequence.to_bytes(8, "big"), xxhash.xxh3_64()
         number = 0
-        for one in generations:
-            check.update(one.bits)
-            for start in range(0, len(one.bits), PART):
+        for bits in (*(memoryview(one.bits) for one in generations), *met):
+            for start in range(0, len(bits), PART):
+                part = bytes(bits[start : start + PART])
+                check.update(part)
                 batch = Batch()
-                batch.put(BITS + mark + number.to_bytes(4, "big"), one.bits[start : start + PART])
+                batch.put(BITS + mark + number.to_bytes(4, "big"), part)
                 number += 1
                 yield batch
-        if shards is not self._shards:
-            return
+                if shards is not self._shards:
+                    return
         named = Checkpoint(
             VERSION,
             sequence,
             shards,
             [(one.capacity, one.keys, len(one.bits)) for one in generations],
+            [len(table) for table in met],
             check.intdigest(),
         )
         last = Batch()
@@ -113,19 +120,20 @@ class SeenLog:
         entries = list(self._kv.scan(LOG, prefix_end(LOG)))
         self._sequence = int.from_bytes(entries[-1][0][len(LOG) :], "big") if entries else 0
         named = self._named()
-        generations = self._generations(named) if named is not None else None
-        if named is None or generations is None:
+        blocks = self._blocks(named) if named is not None else None
+        if named is None or blocks is None:
             self.waiting = LEAST
             return False
         self._sequence = max(self._sequence, named.sequence)
-        seen.restore(generations)
+        filters = zip(named.generations, blocks, strict=False)
+        generations = [Generation(capacity, keys, bytes(bits)) for (capacity, keys, _), bits in filters]
+        seen.restore(generations, blocks[len(generations) :])
         self.waiting = 0
         for key, value in entries:
             if int.from_bytes(key[len(LOG) :], "big") <= named.sequence:
                 continue
-            for start in range(0, len(value), HASH):
-                seen.enter(int.from_bytes(value[start : start + HASH], "big"))
-            self.waiting += len(value) // HASH
+            seen.enter([value[start : start + DIGEST] for start in range(0, len(value), DIGEST)])
+            self.waiting += len(value) // DIGEST
         return True
 
     def _named(self) -> Checkpoint | None:
@@ -138,14 +146,17 @@ class SeenLog:
             return None
         return named if named.version == VERSION and named.shards == self._shards else None
 
-    def _generations(self, named: Checkpoint) -> list[Generation] | None:
+    def _blocks(self, named: Checkpoint) -> list[bytearray] | None:
+        """The filters and tables that are named; None if the parts are not what was written."""
         prefix = BITS + named.sequence.to_bytes(8, "big")
-        bits = memoryview(b"".join([part for _, part in self._kv.scan(prefix, prefix + b"\xff")]))
-        sizes = [size for _, _, size in named.generations]
-        if len(bits) != sum(sizes) or xxhash.xxh3_64_intdigest(bits) != named.check:
-            return None
-        found, start = [], 0
-        for capacity, keys, size in named.generations:
-            found.append(Generation(capacity, keys, bytes(bits[start : start + size])))
-            start += size
-        return found
+        parts = (part for _, part in self._kv.scan(prefix, prefix + b"\xff"))
+        check, blocks = xxhash.xxh3_64(), list[bytearray]()
+        for size in (*(size for _, _, size in named.generations), *named.met):
+            block = bytearray()
+            while len(block) < size and (part := next(parts, None)) is not None:
+                block += part
+                check.update(part)
+            blocks.append(block)
+            if len(block) != size:
+                return None
+        return blocks if next(parts, None) is None and check.intdigest() == named.check else None

@@ -5,13 +5,14 @@ What belongs to a shard lies under the keys of `KINDS`. What is there of a shard
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import msgspec
 
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.hosts import HostState
 from crawl_platform.frontier.kv import Batch, OrderedKV
-from crawl_platform.frontier.purge import forget_host
+from crawl_platform.frontier.purge import forget_host, forgotten
 from crawl_platform.frontier.records import shard_key, shard_range
 from crawl_platform.frontier.seen_log import NAMED
 from crawl_platform.frontier.trim import TRIM
@@ -89,14 +90,12 @@ def wipe(frontier: Frontier, shard: int) -> Iterator[Batch]:
     batch = Batch()
     for key, _ in records(frontier.kv, shard):
         batch.delete(key)
-        if key[:1] == b"u":
-            frontier.seen.forget(key)
         if len(batch) >= PORTION:
-            yield batch
+            yield forgotten(frontier, batch)
             batch = Batch()
     batch.delete(shard_key(APPLIED, shard))
     batch.delete(_taken_key(shard))
-    yield batch
+    yield forgotten(frontier, batch)
 
 
 # in
@@ -125,10 +124,11 @@ def taken_whole(shard: int, snapshot: str, sequence: int) -> Batch:
 
 def meet(frontier: Frontier, shard: int) -> Iterator[int]:
     """Tell the seen set the shard's URLs, a portion at a time; before the shard is ours."""
-    for number, (key, _) in enumerate(frontier.kv.scan(*shard_range(b"u", shard))):
-        frontier.seen.add(key)
-        if number % PORTION == PORTION - 1:
-            yield number
+    keys, met = (key for key, _ in frontier.kv.scan(*shard_range(b"u", shard))), 0
+    while some := list(islice(keys, PORTION)):
+        frontier.seen.add(*some)
+        met += len(some)
+        yield met
 
 
 def adopt(frontier: Frontier, shard: int, now: float, boot: float) -> None:

@@ -12,6 +12,7 @@ So a URL that was never seen has a group, and a host that invents names has few 
 
 import re
 from functools import lru_cache
+from typing import NamedTuple, Self
 
 import xxhash
 
@@ -26,6 +27,8 @@ DEEPEST = 6
 """Segments looked at; what lies deeper is `**`."""
 LONGEST_WORD = 24
 """Letters of the longest word that is not taken for a slug."""
+LONGEST_KEPT = 16
+"""Letters of the longest segment whose parts are kept at hand; longer ones hardly come twice."""
 LONGEST_SEGMENT = 64
 """Longer ones are `*` without a look."""
 EXTENSIONS = frozenset(
@@ -44,50 +47,92 @@ _News = list[tuple[int, int, int]]
 """(position, the position that it hangs on, word) for words that `shapes` doesn't have."""
 
 
+class Folders(dict[str, "_Folder"]):
+    """What folders of one host have read like, to be reused while its shapes stay the same."""
+
+    shapes: Shapes | None = None
+
+    def under(self, shapes: Shapes) -> Self:
+        """Itself, without what was read under other shapes."""
+        if shapes is not self.shapes:
+            self.clear()
+            self.shapes = shapes
+        return self
+
+
 def template_of(url: str, shapes: Shapes) -> str:
     """The template of a canonical URL of the host that `shapes` are of."""
-    return _read(url, shapes)[0]
+    return _read(url, shapes, {})[0]
 
 
-def learn(url: str, shapes: Shapes) -> tuple[Shapes, str]:
-    """What `shapes` become once `url` was met (the same object if it teaches nothing), and its template."""
-    template, news = _read(url, shapes)
+def learn(url: str, shapes: Shapes, folders: Folders | None = None) -> tuple[Shapes, str]:
+    """What `shapes` become once `url` was met (the same object if it teaches nothing), and its template. `folders`: of
+    the URLs of that host which were learnt before it."""
+    template, news = _read(url, shapes, {} if folders is None else folders.under(shapes))
     while news:
         shapes = _with(shapes, news)
-        template, news = _read(url, shapes)
+        template, news = _read(url, shapes, {})
     return shapes, template
 
 
 def group_id(host: str, template: str) -> int:
     """Number of a group, unique within its host: 1 to 2^31 − 1, the same everywhere and always."""
-    return _hash(f"{host}\0{template}") & 0x7FFFFFFF or 1
+    return xxhash.xxh32_intdigest(f"{host}\0{template}".encode()) & 0x7FFFFFFF or 1
 
 
+@lru_cache(16_384)
 def _hash(text: str) -> int:
     return xxhash.xxh32_intdigest(text.encode())
 
 
-def _read(url: str, shapes: Shapes) -> tuple[str, _News]:
-    """The template, and the news in it: as if each of them were learnt at once."""
-    path, _, query = url[_path_start(url) :].partition("?")
-    segments = path.split("/")
-    last, room = len(segments) - 1, MOST_POSITIONS - len(shapes)
-    done, above = "", 0
-    news: _News = []
-    for n in range(1, min(last, DEEPEST) + 1):
-        segment = segments[n]
-        word, general = _parts(segment) if len(segment) <= LONGEST_SEGMENT else ("", "*")
+def _read(url: str, shapes: Shapes, folders: dict[str, "_Folder"]) -> tuple[str, _News]:
+    """The template, and the news in it: as if each of them were learnt at once. `folders`: those read already."""
+    start = _path_start(url)
+    path, _, query = url[start:].partition("?")
+    name, _, leaf = path.rpartition("/")
+    folder = folders.get(name)
+    if folder is None:
+        folder = _read_folder(name, shapes)
+        if not folder.news:
+            folders[name] = folder
+    done, above, deep, news = folder
+    if not deep and path:
+        word, general = _parts(leaf) if len(leaf) <= LONGEST_KEPT else _parted(leaf)
         if word:
-            position = _hash(done + ("/$" if n == last else "/"))
-            general, above = _choice(position, above, word, general, shapes, room - len(news), news)
+            news = news.copy()
+            room = MOST_POSITIONS - len(shapes) - len(news)
+            general, above = _choice(_hash(done + "/$"), above, word, general, shapes, room, news)
         done += "/" + general
-    if last > DEEPEST:
-        done += "/**"
     if query:
         names = "&".join(sorted({pair.partition("=")[0] for pair in query.split("&")}))
-        position = _hash(done + "?")
-        done += "?" + _choice(position, above, names, "*", shapes, room - len(news), news)[0]
+        news = news.copy()
+        room = MOST_POSITIONS - len(shapes) - len(news)
+        done += "?" + _choice(_hash(done + "?"), above, names, "*", shapes, room, news)[0]
     return done, news
+
+
+class _Folder(NamedTuple):
+    """The template of a path up to its last segment, the position that what follows hangs on, whether that is too deep
+    to be looked at, and the news."""
+
+    template: str
+    above: int
+    deep: bool
+    news: _News
+
+
+def _read_folder(path: str, shapes: Shapes) -> _Folder:
+    segments = path.split("/")[1:]
+    room = MOST_POSITIONS - len(shapes)
+    done, above = "", 0
+    news: _News = []
+    for segment in segments[:DEEPEST]:
+        word, general = _parts(segment) if len(segment) <= LONGEST_KEPT else _parted(segment)
+        if word:
+            general, above = _choice(_hash(done + "/"), above, word, general, shapes, room - len(news), news)
+        done += "/" + general
+    deep = len(segments) >= DEEPEST
+    return _Folder(done + "/**" if deep else done, above, deep, news)
 
 
 def _path_start(url: str) -> int:
@@ -133,9 +178,10 @@ def _prune(shapes: dict[int, tuple[int, ...]], position: int) -> None:
             _prune(shapes, below)
 
 
-@lru_cache(8192)
-def _parts(segment: str) -> tuple[str, str]:
+def _parted(segment: str) -> tuple[str, str]:
     """(the segment as a word, as what varies); the first is empty if it shows by itself that it varies."""
+    if len(segment) > LONGEST_SEGMENT:
+        return "", "*"
     name, dot, extension = segment.rpartition(".")
     if not (name and extension.lower() in EXTENSIONS):
         name, dot, extension = segment, "", ""
@@ -144,9 +190,12 @@ def _parts(segment: str) -> tuple[str, str]:
         return "", ""
     if _NUMBER.fullmatch(name):
         return "", "#" + end
-    numbered = _NUMBERED.fullmatch(name)
     if len(name) > LONGEST_WORD or _HEX.fullmatch(name):
         return "", "*" + end
+    numbered = _NUMBERED.fullmatch(name)
     if numbered is not None:
         return f"{numbered[1]}#{end}", "*" + end
     return (name + end if _WORD.fullmatch(name) else ""), "*" + end
+
+
+_parts = lru_cache(8192)(_parted)

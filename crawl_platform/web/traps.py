@@ -37,8 +37,9 @@ _in_calendar = re.compile(
     r"calend|event|archive|agenda|schedule|diary|[?&;][a-z_]{0,16}(?:date|month|year)|/[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}(?![0-9])",
     re.IGNORECASE,
 ).search
-# A digit run of four, without which there is no year; saves the search on most URLs.
-_four_digits = re.compile(r"[0-9]{4}").search
+# What may be a year, without which there is no position in a calendar; saves the searches on most URLs.
+_year_in_path = re.compile(r"/[0-9]{4}").search
+_year_in_value = re.compile(r"=[0-9]{4}").search
 # 24 and more letters and digits with several of both: a token, not a word. Alone it may be a commit or a digest
 # of a file; said to be a session it is one.
 _session = re.compile(
@@ -53,6 +54,23 @@ def trap_reason(url: str, limits: Frontier, off: Collection[TrapName] = ()) -> T
         if fires(url, limits) and name not in off:
             return name
     return None
+
+
+def _may_be_year(url: str) -> bool:
+    return _year_in_path(url) is not None or ("=" in url and _year_in_value(url) is not None)
+
+
+def is_harmless(url: str, limits: Frontier) -> bool:
+    """Whether a few cheap looks prove that no filter fires on the canonical `url`, and that it is of no series. May say
+    no in vain, never yes in vain."""
+    return (
+        "?" not in url
+        and url.find(":", 7) < 0
+        and len(url) <= limits.max_url_length
+        and url.count("/") <= limits.max_repeated_segments + 2
+        and not _may_be_year(url)
+        and not _session(url)
+    )
 
 
 def _bad_port(url: str, limits: Frontier) -> bool:
@@ -82,9 +100,10 @@ def _repeats_segments(url: str, limits: Frontier) -> bool:
 
 def _calendar_run(url: str, limits: Frontier) -> bool:
     """A calendar position far outside the years that pages are about."""
-    if not _four_digits(url) or not _in_calendar(url):
+    if not _may_be_year(url):
         return False
-    return any(not _FIRST_YEAR <= int(year) <= _LAST_YEAR for year in _year(url))
+    strange = any(not _FIRST_YEAR <= int(year) <= _LAST_YEAR for year in _year(url))
+    return strange and _in_calendar(url) is not None
 
 
 def _session_segment(url: str, limits: Frontier) -> bool:
@@ -145,7 +164,7 @@ def series_of(url: str, limits: Frontier) -> Iterator[Series]:
         names = sorted({part.partition("=")[0] for part in query.split("&")})
         most = max(limits.max_parameter_variants >> 2 * (len(names) - 1), LEAST_VARIANTS)
         yield Series("parameter-explosion", f"{path}?{'&'.join(names)}", most)
-    if _four_digits(url) and _is_position(path, url):
+    if _may_be_year(url) and _is_position(path, url):
         yield Series("endless-calendar", _varying("#", url), limits.max_calendar_pages)
 
 

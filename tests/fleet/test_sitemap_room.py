@@ -11,6 +11,7 @@ from crawl_platform.fleet import epochs, sitemap_room
 from crawl_platform.fleet.sitemap_room import CALLED_FOR, SitemapRoom
 from crawl_platform.frontier.absorb import absorb
 from crawl_platform.frontier.lease import Found, Lease
+from crawl_platform.frontier.links import Links
 from crawl_platform.frontier.listed import SITEMAP_WAITS
 from crawl_platform.frontier.plan import Planner
 from crawl_platform.frontier.records import SITEMAP, UrlRecord
@@ -133,18 +134,18 @@ async def test_a_long_list_is_let_in_by_steps_between_which_the_loop_goes_on(
     ]
     desk.bulk.touch()
     in_step: list[int] = [0]
-    discover = Planner.discover
+    enter = Links.enter
 
-    def counting(planner: Planner, found: Found, **how: bool) -> str:
+    def counting(links: Links, found: Found, *how: str | None) -> str:
         in_step[-1] += 1
-        return discover(planner, found, **how)
+        return enter(links, found, *how)
 
     async def loop_steps() -> None:
         while True:
             in_step.append(0)
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(Planner, "discover", counting)
+    monkeypatch.setattr(Links, "enter", counting)
     beside = asyncio.create_task(loop_steps())
     await desk.bulk.close()
     beside.cancel()

@@ -70,7 +70,7 @@ def test_a_bloom_filter_that_errs_on_every_url_costs_lookups_and_no_page() -> No
 def test_ablation_without_the_durable_confirm_the_same_filter_loses_pages() -> None:
     rig = FrontierRig(A)
     lossy(rig.frontier)
-    rig.frontier.seen._confirm = lambda key: True
+    rig.frontier.seen._confirm = lambda keys: [True] * len(keys)
 
     assert rig.discover(*(url(f"{n}") for n in range(50))).new_urls == 0
 
@@ -78,13 +78,13 @@ def test_ablation_without_the_durable_confirm_the_same_filter_loses_pages() -> N
 def lossy(frontier: Frontier) -> None:
     """Give the frontier a filter that takes every URL for known."""
     kv = frontier.kv
-    frontier.seen = SeenSet(10, 10, lambda key: kv.get(key) is not None)
+    frontier.seen = SeenSet(10, 10, lambda keys: [value is not None for value in kv.get_many(keys)])
 
     class Full:
         def __contains__(self, key: object) -> bool:
             return True
 
-        def add(self, key: object) -> None: ...
+        def update(self, keys: object) -> None: ...
 
     frontier.seen._filters = [Full()]  # type: ignore[list-item]
 

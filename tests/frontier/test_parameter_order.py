@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from crawl_platform.clock import DAY
 from crawl_platform.frontier import parameter_order
 from crawl_platform.frontier.lease import Found
+from crawl_platform.frontier.links import Links
 from crawl_platform.frontier.parameter_order import KEPT, PROOFS, OrderEvidence
-from crawl_platform.frontier.plan import Planner
 from crawl_platform.frontier.records import encode
 from crawl_platform.settings import HostRule
 from crawl_platform.testing.builders import FrontierRig
@@ -174,11 +174,9 @@ def test_a_host_that_cares_for_the_order_loses_no_url() -> None:
 def test_ablation_without_a_look_at_redirects_the_page_would_never_arrive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    discover = Planner._discover
+    enter = Links.enter
     monkeypatch.setattr(OrderEvidence, "redirected", lambda self, one, other: self)
-    monkeypatch.setattr(
-        Planner, "_discover", lambda self, host, found, abroad, _: discover(self, host, found, abroad, False)
-    )
+    monkeypatch.setattr(Links, "enter", lambda self, found, by=None, **_: enter(self, found, by))
     site = Site(FrontierRig(A))
     site.prove()
 

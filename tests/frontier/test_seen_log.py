@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawl_platform.frontier import seen_log
+from crawl_platform.frontier import met, seen_log
 from crawl_platform.frontier.kv import Batch, MemoryKV, OrderedKV
+from crawl_platform.frontier.purge import Dropped, drop
 from crawl_platform.frontier.rocks import RocksKV
-from crawl_platform.frontier.seen import SeenSet
+from crawl_platform.frontier.seen import SeenSet, digest_of
 from crawl_platform.frontier.seen_log import BITS, LOG, NAMED, Checkpoint, SeenLog
 from crawl_platform.testing.builders import FrontierRig
 from tests.frontier.scenes import A, url
@@ -234,3 +235,69 @@ def test_a_checkpoint_of_a_real_store_is_there_after_it_is_opened_again(tmp_path
     assert again.frontier.log.waiting == 1
     assert all_seen(again, 11)
     again.kv.close()
+
+
+def test_a_start_from_a_checkpoint_needs_no_look_at_the_store_for_what_was_known_for_certain() -> None:
+    rig = rig_with(MemoryKV(), 40)
+    write_checkpoint(rig)
+
+    rig.restart()
+
+    assert all_seen(rig, 40)
+    assert rig.frontier.seen.confirms == 0
+
+
+def purge_and_crash(rig: FrontierRig) -> None:
+    for batch in drop(rig.frontier, url(""), Dropped()):
+        rig.kv.write(batch, sync=True)
+    rig.restart()
+
+
+def test_what_is_purged_after_a_checkpoint_is_let_in_again_after_a_crash() -> None:
+    rig = rig_with(MemoryKV(), 5)
+    write_checkpoint(rig)
+
+    purge_and_crash(rig)
+
+    assert rig.discover(*(url(f"{n}") for n in range(5))).new_urls == 5
+
+
+def test_what_is_purged_while_a_checkpoint_is_written_is_let_in_again_after_a_crash() -> None:
+    rig = rig_with(MemoryKV(), 5)
+    checkpoint = rig.frontier.log.checkpoint(rig.frontier.seen)
+    written = [next(checkpoint) for _ in range(2)]
+    purge = list(drop(rig.frontier, url(""), Dropped()))
+    for batch in (*written, *purge, *checkpoint):
+        rig.kv.write(batch, sync=True)
+
+    rig.restart()
+
+    assert rig.discover(*(url(f"{n}") for n in range(5))).new_urls == 5
+
+
+def test_ablation_a_checkpoint_that_outlives_a_purge_would_keep_pages_out_for_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SeenLog, "forgotten", lambda self, batch: None)
+    rig = rig_with(MemoryKV(), 5)
+    write_checkpoint(rig)
+
+    purge_and_crash(rig)
+
+    assert rig.discover(*(url(f"{n}") for n in range(5))).new_urls == 0
+
+
+def test_a_smaller_setting_leaves_the_larger_tables_of_a_checkpoint_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(met, "FIRST", 64)
+    known = met.MetSlots(1_024)
+    digests = met.halves([digest_of(b"%d" % n) for n in range(600)])
+    for start in range(0, 600, 20):
+        known.add(digests[start : start + 20])
+    smaller = met.MetSlots(256)
+
+    smaller.restore([bytearray(table) for table in known.dump()])
+
+    assert (known.slots, smaller.slots) == (64 + 256 + 1_024, 64 + 256)
+    assert 0 < smaller.known(digests).mean() < 0.6

@@ -9,6 +9,7 @@ from crawl_platform.scheduling.templates import (
     DEEPEST,
     MOST_POSITIONS,
     MOST_WORDS,
+    Folders,
     Shapes,
     group_id,
     learn,
@@ -128,6 +129,30 @@ def test_what_was_learnt_is_bounded_and_a_second_time_teaches_nothing(urls: list
 
     assert len(shapes) <= MOST_POSITIONS
     assert all(len(met) <= 1 + MOST_WORDS for met in shapes.values())
+
+
+@given(st.lists(URLS, max_size=60))
+@settings(deadline=None)
+def test_folders_at_hand_teach_the_same_as_without_them(urls: list[str]) -> None:
+    shapes: Shapes = {}
+    folders = Folders()
+    for one in urls:
+        alone = learn(one, shapes)
+        assert learn(one, shapes, folders) == alone
+        shapes = alone[0]
+
+
+def test_ablation_folders_read_under_other_shapes_would_keep_what_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Folders, "under", lambda self, shapes: self)
+    shapes: Shapes = {}
+    folders = Folders()
+    for n in range(20):
+        shapes, _ = learn(url(f"/word{chr(97 + n)}/1"), shapes)
+        learn(url("/worda/2"), shapes, folders)
+
+    assert learn(url("/worda/3"), shapes, folders)[1] != template_of(url("/worda/3"), shapes)
 
 
 @given(st.lists(URLS, max_size=30), URLS)

@@ -4,10 +4,12 @@ from collections import Counter
 from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crawl_platform.settings import Frontier, TrapName
 from crawl_platform.web import traps
-from crawl_platform.web.traps import FILTERS, series_of, trap_reason
+from crawl_platform.web.traps import FILTERS, is_harmless, series_of, trap_reason
 from tests.web.cases import shared_path
 
 LIMITS = Frontier()
@@ -177,3 +179,27 @@ def test_every_filter_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(traps, "FILTERS", tuple(filter_ for filter_ in FILTERS if filter_.name != name))
 
     assert any(trap_reason(url, LIMITS) != reason for url, reason in TRAPS.items())
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["a", "s", "session", "2024", "05", "17", "12345", "x=2024", "b=2024-05", "k" * 30, "7a" * 14]
+        ),
+        max_size=9,
+    ),
+    st.sampled_from(["", ":81", ":6000"]),
+    st.sampled_from(["", "?year=2024&month=5", "?a=1"]),
+)
+def test_what_cheap_looks_take_for_harmless_is_no_trap_and_of_no_series(
+    segments: list[str], port: str, query: str
+) -> None:
+    url = f"http://a.example{port}/{'/'.join(segments)}{query}"
+
+    if is_harmless(url, LIMITS):
+        assert trap_reason(url, LIMITS) is None
+        assert list(series_of(url, LIMITS)) == []
+
+
+def test_most_pages_are_harmless_at_a_cheap_look() -> None:
+    assert is_harmless("http://a.example/news/what-happened-on-day-1700-of-the-story-900.html", LIMITS)
