@@ -31,7 +31,7 @@ from crawl_platform.api.problems import Problem
 from crawl_platform.api.threads import Threads
 from crawl_platform.clock import Clock
 from crawl_platform.errors import ConfigurationError, ExchangeError, PlatformError
-from crawl_platform.fleet.client import FleetClient, policy_for
+from crawl_platform.fleet.client import FleetClient
 from crawl_platform.lake.lake import Lake
 from crawl_platform.web.url import canonicalize
 from resources.requests import (
@@ -144,7 +144,7 @@ class Acceptance:
             client.lift(request.target, request_id=request.request_id, reason=request.reason)
 
     def _promote(self, client: FleetClient, request: Request) -> None:
-        policy = policy_for(client.hosts(), request.target)
+        policy = client.policy(request.target)
         if policy is not None and policy.state == "seed" and policy.decision_id != request.request_id:
             raise ConfigurationError(f"{request.target} is in the seed already")
         known = self._lake.query(KNOWN_URLS, [request.target, self._most_urls]).column(0).to_pylist()

@@ -55,6 +55,8 @@ def purge(pattern: str, yes: bool, reason: str, now: bool, as_json: bool, home: 
     name = named_target(pattern)
     if not yes:
         _preview(_found(crawl, name), as_json)
+        if crawl.running_fleet is None:
+            click.echo("--yes needs the fleet, and none is running: `crawl up` first", err=True)
         return
     if not reason:
         raise ConfigurationError("say why with --reason: it is kept with the request")

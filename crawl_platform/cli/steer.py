@@ -14,9 +14,9 @@ from crawl_platform.admission.stops import EVERYTHING, Word
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import count_text, json_option, print_json, print_rows, versions_text
+from crawl_platform.cli.seeds import seed_from
 from crawl_platform.clock import SystemClock, as_datetime
 from crawl_platform.errors import ConfigurationError, ExchangeError
-from crawl_platform.fleet.client import policy_for
 from crawl_platform.fleet.stops import STOPS_NAME, signal_cells, write_word
 from crawl_platform.lake import purges
 from crawl_platform.web.host import registrable_domain
@@ -39,7 +39,12 @@ def _request_id() -> str:
 
 @click.command()
 @click.argument("urls", nargs=-1)
-@click.option("--file", "file", type=click.File(), help="One host or URL a line; - reads standard input.")
+@click.option(
+    "--file",
+    "file",
+    type=click.File(encoding="utf-8", errors="replace"),
+    help="One host or URL a line, # starts a comment; - reads standard input.",
+)
 @click.option(
     "--sitemap", "sitemaps", multiple=True, metavar="URL", help="Read this sitemap of its host, too."
 )
@@ -51,16 +56,18 @@ def seed(
     """Add hosts to the trusted seed, or list the seed.
 
     URLS are hosts (then https://HOST/ is the first page) or URLs. Without any: the list. The host of a
-    --sitemap enters the seed with it.
+    --sitemap enters the seed with it. A --file may be as long as it likes: lines that are no good are told and left
+    out, the others are added (exit status 1 then).
     """
     crawl = Crawl.at(home)
-    lines: list[str] = [line.partition("#")[0].strip() for line in file] if file is not None else []
-    wanted = [*urls, *(line for line in lines if line)]
-    if wanted or sitemaps:
-        count = crawl.fleet.seed(wanted, sitemaps=sitemaps, reason="crawl seed")
+    if urls or sitemaps:
+        count = crawl.fleet.seed(urls, sitemaps=sitemaps, reason="crawl seed")
         print_json({"hosts": count}) if as_json else click.echo(
             f"{count_text(count, 'host')} added to the seed"
         )
+    if file is not None:
+        _seed_list(crawl, file, as_json)
+    if urls or sitemaps or file is not None:
         return
     policies = sorted(crawl.fleet.hosts().values(), key=lambda p: (p.state, not p.trusted, p.name))
     rows = [
@@ -80,6 +87,20 @@ def seed(
         print_rows(rows, columns, "the seed is empty")
 
 
+def _seed_list(crawl: Crawl, file: TextIO, as_json: bool) -> None:
+    listed = seed_from(crawl, file, "crawl seed")
+    if as_json:
+        refused = [line._asdict() for line in listed.refused]
+        print_json({"hosts": listed.hosts, "lines": listed.lines, "lines_refused": listed.lines_refused,
+                    "refused": refused})  # fmt: skip
+    else:
+        click.echo(
+            f"{count_text(listed.hosts, 'host')} of {count_text(listed.lines, 'line')} added to the seed"
+        )
+    if listed.lines_refused:
+        raise SystemExit(1)
+
+
 @click.command()
 @click.argument("host")
 @click.option("--now", is_flag=True, help="Promote at once, without Dagster.")
@@ -94,7 +115,7 @@ def promote(host: str, now: bool, reason: str, as_json: bool, home: Path) -> Non
     """
     crawl = Crawl.at(home)
     name = named_host(host)
-    policy = policy_for(crawl.fleet.hosts(), name)
+    policy = crawl.fleet.policy(name)
     if policy is not None:
         raise ConfigurationError(
             f"{name} is {'in the seed already' if policy.state == 'seed' else 'excluded'}"

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from crawl_platform.admission.hosts import EXCLUDED, SEED
 from crawl_platform.admission.stops import EVERYTHING, Word
 from crawl_platform.clock import Clock, SystemClock
 from crawl_platform.errors import ConfigurationError
@@ -29,12 +30,12 @@ from crawl_platform.fleet.messages import (
     Trim,
     Worth,
     encode,
-    is_crawlable,
 )
+from crawl_platform.fleet.policies import host_policy, policy_of, read_patterns
+from crawl_platform.fleet.seeding import Listed, Seeding, entry_url, grouped
 from crawl_platform.fleet.upkeep import ABSENT, PATIENCE, PORTIONS, SUBJECT, Answer, Order, in_portions
-from crawl_platform.frontier.records import SITEMAP
 from crawl_platform.lake.upkeep.report import Report
-from crawl_platform.web.host import matches, shard_of
+from crawl_platform.web.host import shard_of
 from crawl_platform.web.url import canonicalize, host_of
 
 T = TypeVar("T")
@@ -72,69 +73,55 @@ class FleetClient:
         reason: str = "seed list",
         trusted: bool = True,
     ) -> int:
-        """Add the hosts of `urls` to the seed; returns how many hosts. Raises on a URL that is not one.
+        """Add the hosts of `urls` to the seed; returns how many hosts. Raises on a URL that is not one, and on a host
+        that is excluded: then nothing was added.
 
         `sitemaps`: URLs of sitemaps, each of which may list any page of its own host.
         """
-        by_host: dict[str, list[DiscoveredUrl]] = {}
-        for url in urls:
-            canonical = _crawlable(url if "://" in url else f"https://{url}/")
-            known = by_host.setdefault(host_of(canonical), [])
-            known.append(DiscoveredUrl(canonical, 1 if known else 0))
-        for url in sitemaps:
-            canonical = _crawlable(url)
-            host = host_of(canonical)
-            found = DiscoveredUrl(canonical, 1, 1.0, SITEMAP, vouched=(host,))
-            by_host.setdefault(host, []).append(found)
+        by_host = grouped(map(entry_url, urls), map(entry_url, sitemaps))
 
         async def work(exchange: Exchange) -> int:
-            policies = await self._policies(exchange)
-            found = {host: policy_for(policies, host) for host in by_host}
-            barred = [policy.name for policy in found.values() if policy and policy.state == "excluded"]
-            if barred:
-                names = ", ".join(dict.fromkeys(barred))
-                raise ConfigurationError(
-                    f"excluded, nothing was added: {names} (`crawl exclude --lift` first)"
-                )
-            for host, known in by_host.items():
-                await self._admit(exchange, host, known, decision_id="", reason=reason, trusted=trusted)
+            seeding = await self._seeding(exchange, reason, trusted)
+            await seeding.require_free(by_host)
+            await seeding.admit(by_host)
             return len(by_host)
 
         return self._run(work)
 
+    def seed_list(
+        self, lines: Iterable[str], *, reason: str, told: Callable[[Listed], None] = lambda listed: None
+    ) -> Listed:
+        """Add what a list names to the seed, however long it is; lines that are no good are left out and told.
+
+        `told` is called after every chunk with what has become of the list so far.
+        """
+
+        async def work(exchange: Exchange) -> Listed:
+            seeding = await self._seeding(exchange, reason, True)
+            return await seeding.admit_list(lines, told)
+
+        return self._run(work)
+
+    async def _seeding(self, exchange: Exchange, reason: str, trusted: bool) -> Seeding:
+        patterns = await read_patterns(exchange)
+        return Seeding(exchange, self._n_shards, patterns, self._clock.now(), reason, trusted=trusted)
+
     def promote(self, host: str, urls: Sequence[str], *, decision_id: str, reason: str) -> int:
         """Move `host` from the horizon to the seed with its known URLs; returns the inbox sequence."""
-        return self._run(
-            lambda exchange: self._admit(
-                exchange,
-                host,
-                [DiscoveredUrl(url, 1 if place else 0) for place, url in enumerate(urls)],
-                decision_id=decision_id,
-                reason=reason,
-                trusted=False,
-            )
-        )
+        found = tuple(DiscoveredUrl(url, 1 if place else 0) for place, url in enumerate(urls))
 
-    async def _admit(
-        self,
-        exchange: Exchange,
-        host: str,
-        found: Sequence[DiscoveredUrl],
-        *,
-        decision_id: str,
-        reason: str,
-        trusted: bool,
-    ) -> int:
-        key = directive_key("host", host)
-        current = await exchange.get("directives", key)
-        if current is not None and msgspec.json.decode(current[0], type=HostPolicy).state == "excluded":
-            raise ConfigurationError(f"{host} is excluded: lift that first (`crawl exclude --lift {host}`)")
-        known = None if current is None else msgspec.json.decode(current[0], type=HostPolicy)
-        if known is None or known.state != "seed" or trusted:
-            policy = HostPolicy(host, "seed", trusted, decision_id, reason, self._clock.now())
-            await exchange.put("directives", key, encode(policy))
-        message = Admit(host, tuple(found), decision_id, reason, trusted)
-        return await self._to_shard(exchange, host, message, "")
+        async def work(exchange: Exchange) -> int:
+            known, revision = await host_policy(exchange, host) or (None, 0)
+            if known is not None and known.state == EXCLUDED:
+                raise ConfigurationError(
+                    f"{host} is excluded: lift that first (`crawl exclude --lift {host}`)"
+                )
+            if known is None or known.state != SEED:
+                policy = HostPolicy(host, SEED, False, decision_id, reason, self._clock.now())
+                await exchange.swap("directives", directive_key("host", host), encode(policy), revision)
+            return await self._to_shard(exchange, host, Admit(host, found, decision_id, reason, False), "")
+
+        return self._run(work)
 
     def recrawl(self, url: str, *, request_id: str) -> int:
         """Ask for one fetch of `url` now; returns the inbox sequence (that is the acceptance)."""
@@ -143,7 +130,7 @@ class FleetClient:
             raise ConfigurationError(f"not a URL that can be crawled: {url!r}")
 
         async def work(exchange: Exchange) -> int:
-            policy = policy_for(await self._policies(exchange), host_of(canonical), canonical)
+            policy = await policy_of(exchange, await read_patterns(exchange), host_of(canonical), canonical)
             if policy is None or policy.state != "seed":
                 state = (
                     "on the horizon: promote it first" if policy is None else f"excluded ({policy.reason})"
@@ -273,6 +260,14 @@ class FleetClient:
         key = directive_key("purge", order.request_id)
         return self._run(lambda exchange: exchange.put("directives", key, encode(order)))
 
+    def policy(self, host: str, url: str = "") -> HostPolicy | None:
+        """The directive in force for `host`, or for its canonical `url`: an exclusion that covers it, before others."""
+
+        async def work(exchange: Exchange) -> HostPolicy | None:
+            return await policy_of(exchange, await read_patterns(exchange), host, url)
+
+        return self._run(work)
+
     def hosts(self) -> dict[str, HostPolicy]:
         """Every host directive by name."""
         return self._run(self._policies)
@@ -339,14 +334,6 @@ class FleetClient:
         return [] if entry is None else [entry[0]]
 
 
-def _crawlable(url: str) -> str:
-    """The canonical form of `url`. Raises `ConfigurationError` for what no cell would fetch."""
-    canonical = canonicalize(url)
-    if canonical is None or not is_crawlable(host_of(canonical)):
-        raise ConfigurationError(f"not a URL or host that can be crawled: {url[:200]!r}")
-    return canonical
-
-
 def merged(parts: Iterable[ScheduleWindow]) -> ScheduleWindow | None:
     """The window that starts last, from its parts: shards that still have another one are left out."""
     known = list(parts)
@@ -357,12 +344,3 @@ def merged(parts: Iterable[ScheduleWindow]) -> ScheduleWindow | None:
     allocations = {host: given for part in same for host, given in part.allocations.items()}
     groups = {host: given for part in same for host, given in part.groups.items()}
     return msgspec.structs.replace(last, allocations=allocations, groups=groups)
-
-
-def policy_for(policies: dict[str, HostPolicy], host: str, url: str = "") -> HostPolicy | None:
-    """The directive in force for `host`, or for its canonical `url`; an exclusion that covers it beats everything."""
-    for policy in policies.values():
-        begins = "://" in policy.name and url.startswith(policy.name)
-        if policy.state == "excluded" and (begins or matches(policy.name, host)):
-            return policy
-    return policies.get(host)

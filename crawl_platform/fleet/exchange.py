@@ -46,8 +46,7 @@ ASK_AGAIN = 0.2
 """Seconds until a question that nobody serves yet is asked again."""
 _HEADERS = 64
 """Bytes of a message's headers beside its id, at most."""
-_TOO_LARGE = 10054
-"""JetStream's error code for a message above the stream's own limit."""
+_TOO_LARGE = 10054  # JetStream's error code for a message above the stream's own limit
 Respond = Callable[[bytes], Awaitable[None]]
 
 
@@ -86,13 +85,19 @@ class Received:
         return self.subject.split(".", 2)[2]
 
 
+PATTERN = "pattern"
 _EPHEMERAL: dict[str, Any] = {"ack_policy": AckPolicy.NONE, "inactive_threshold": 60.0, "mem_storage": True}
 """A reader's consumer: it goes with its reader."""
 
 
 def directive_key(kind: str, name: str = "") -> str:
-    """Bucket keys allow few characters, host patterns have more: the name goes in as a 128-bit hash."""
-    return f"{kind}.{xxhash.xxh3_128_hexdigest(name.encode())}" if name else kind
+    """Bucket keys allow few characters, host patterns have more: the name goes in as a 128-bit hash.
+
+    Patterns (`*.domain`, beginnings of URLs) stand apart: who asks about one host need not read about all others.
+    """
+    hashed = xxhash.xxh3_128_hexdigest(name.encode())
+    apart = f"{PATTERN}." if "://" in name or name.startswith("*.") else ""
+    return f"{kind}.{apart}{hashed}" if name else kind
 
 
 class Exchange:
@@ -323,19 +328,19 @@ class Exchange:
         except (NatsError, APIError, OSError, TimeoutError) as error:
             raise ExchangeError(f"writing {bucket}/{key} failed: {error}") from error
 
-    async def items(self, bucket: str) -> dict[str, bytes]:
-        """All current entries of a bucket."""
-        reader = await self.bucket_reader(bucket)
+    async def items(self, bucket: str, keys: str = ">") -> dict[str, bytes]:
+        """Current entries of a bucket: all, or those whose keys match (`host.pattern.*`)."""
+        reader = await self.bucket_reader(bucket, keys)
         return {entry.key: entry.data for entry in await reader.present()}
 
-    async def bucket_reader(self, bucket: str) -> "StreamReader":
+    async def bucket_reader(self, bucket: str, keys: str = ">") -> "StreamReader":
         """The entries of a bucket (`present`), then its changes (`fetch`), the last value of each key only.
 
         A consumer of our own, which says how many entries wait: the client's watcher may report the end of
         the present before its messages have arrived, and a bucket then looks empty.
         """
         config = ConsumerConfig(
-            filter_subject=f"$KV.{bucket}.>", deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, **_EPHEMERAL
+            filter_subject=f"$KV.{bucket}.{keys}", deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, **_EPHEMERAL
         )
         return await self._reader(f"KV_{bucket}", config)
 

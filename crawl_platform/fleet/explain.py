@@ -14,7 +14,7 @@ from crawl_platform.admission.robots import RobotsCache, Verdict
 from crawl_platform.admission.rules import HostRules
 from crawl_platform.clock import as_datetime
 from crawl_platform.errors import ConfigurationError
-from crawl_platform.fleet.client import FleetClient, policy_for
+from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.live import live_stores
 from crawl_platform.frontier.kv import OrderedKV
 from crawl_platform.frontier.listed import sitemap_group
@@ -204,8 +204,7 @@ def _listed(found: Found) -> dict[str, Any] | None:
 
 
 def _host_facts(look: Look, host: str, url: str, shard: int, found: Found) -> dict[str, Any]:
-    policies = look.client.hosts() if look.client is not None else {}
-    policy = policy_for(policies, host, url)
+    policy = look.client.policy(host, url) if look.client is not None else None
     if policy is not None:
         state = policy.state
     elif found.host is not None and found.host.excluded:

@@ -70,9 +70,10 @@ class MadeUpFleet:
     def lift(self, pattern: str, *, request_id: str, reason: str) -> int:
         return self._publish("lift", pattern, request_id)
 
-    def hosts(self) -> dict[str, HostPolicy]:
+    def policy(self, host: str) -> HostPolicy | None:
         self._answer()
-        return dict(self.policies)
+        known = self.policies.get(host)
+        return None if known is None or known.state == "lifted" else known
 
     def directive(self, name: str) -> HostPolicy | None:
         self._answer()
