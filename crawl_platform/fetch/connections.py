@@ -61,6 +61,7 @@ class Connections:
         if connection.should_close or not connection.is_connected():
             connection.close()
             return
+        connection.rest()
         self._warm.put(target.name, connection, self._loop.time())
         if self._sweep is None:
             self._sweep = self._loop.call_later(self._settings.keepalive, self._sweep_again)

@@ -51,6 +51,7 @@ class Metered(ResponseHandler):
         self._allowances = self._head, self._head + body
         self._received = 0
         self._last_used = 0.0
+        self._resting = False
         self.attempt: Attempt | None = None
         self.peer = ""
         """The address at the other end."""
@@ -64,11 +65,16 @@ class Metered(ResponseHandler):
 
     def begin(self, attempt: Attempt) -> None:
         """The connection is `attempt`'s from now on."""
-        self.attempt = attempt
+        self.attempt, self._resting = attempt, False
         body = max(self._body, LARGE_OVERHEAD * attempt.cap)
         self._allowances = self._head, self._head + body
         attempt.kept = self._last_used > 0
         attempt.stale = attempt.kept and self._loop.time() - self._last_used >= IDLE
+
+    def rest(self) -> None:
+        """The answer has been read. Of the attempt, which leads to all of it, nothing is kept."""
+        self.attempt = self._payload = self._parser = None
+        self._resting = True
 
     def ask(self, head: bytes) -> None:
         """Write a request; its answer's head is what `read` gives next."""
@@ -92,11 +98,12 @@ class Metered(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         attempt = self.attempt
+        if data and self._resting:  # nobody asked: it would be taken for the answer to the next request
+            self.abort()
+            return
         if data and attempt is not None:
             now = self._loop.time()
-            if (
-                attempt.done or self._answered()
-            ):  # nobody asked: it would be taken for the answer to the next request
+            if attempt.done or self._answered():
                 self.abort()
                 return
             if not self._received:

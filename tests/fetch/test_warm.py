@@ -1,6 +1,7 @@
 """Connections at rest: the budget goes to the hosts that are asked again first."""
 
 import asyncio
+import sys
 from dataclasses import dataclass, field
 
 import msgspec
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from crawl_platform.clock import SystemClock
 from crawl_platform.fetch.client import HttpClient
+from crawl_platform.fetch.metered import Metered
 from crawl_platform.fetch.warm import BYTES_EACH, Origin, Warm
 from tests.fetch.asking import SETTINGS, get
 from tests.fetch.servers import Reader, Writer, answers, reply, serving
@@ -166,3 +168,24 @@ async def test_a_connection_that_its_server_has_closed_is_forgotten(client: Http
         await asyncio.sleep(0.08)
 
     assert len(client._connections) == 0
+
+
+async def references_to_an_answer(client: HttpClient) -> int:
+    """From elsewhere than here, while its connection rests."""
+    async with serving(answers(reply(body=b"x" * 5_000))) as server:
+        response = await get(client, server.url())
+    assert len(client._connections) == 1
+    here = 2
+    return sys.getrefcount(response) - here
+
+
+async def test_a_connection_at_rest_keeps_nothing_of_its_last_answer(client: HttpClient) -> None:
+    assert await references_to_an_answer(client) == 0
+
+
+async def test_ablation_without_that_every_connection_holds_a_page(
+    client: HttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Metered, "rest", lambda self: None)
+
+    assert await references_to_an_answer(client) == 1
