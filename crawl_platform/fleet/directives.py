@@ -50,10 +50,15 @@ class Directives:
 
     async def read(self) -> None:
         """All directives in force now; nothing may be claimed before."""
-        self._reader = await self._exchange.bucket_reader("directives")
-        for entry in await self._reader.present():
+        self._reader = await self.hear()
+
+    async def hear(self) -> StreamReader:
+        """The same, from a reader of its own: some were passed over, because a shard that has come was not ours."""
+        reader = await self._exchange.bucket_reader("directives")
+        for entry in await reader.present():
             self._obey(entry.key, entry.data)
         self._open_windows()
+        return reader
 
     async def obey_forever(self, changed: Any) -> None:
         """Follow changes; `changed()` is called after each."""

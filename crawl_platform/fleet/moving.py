@@ -308,7 +308,9 @@ class Moving:
             if self._lake is None:  # seconds to open: one is used for all that is lost
                 await all_in_lake(self.exchange, self.lake_root, lost, self.clock)
                 self._lake = await asyncio.to_thread(Lake(self.lake_root).connect)
-            work = Rebuild(shard, self.frontier, self.outbox, self._lake, self.politeness, self.clock)
+            work = Rebuild(
+                shard, self.frontier, self.outbox, self._lake, self.politeness, self.clock, self.purging.bars
+            )
             await self._rebuild_base(shard, lost, work)
         except (LakeError, duckdb.Error) as error:
             log.error("shard %d can't be rebuilt yet: %s", shard, error)
@@ -342,7 +344,7 @@ class Moving:
         """Windows and priors of other cells' shards were passed over: nothing is claimed before they are known."""
         while True:
             try:
-                await self.directives.read()
+                await self.directives.hear()
                 return
             except ExchangeError as error:
                 log.warning("a shard that has come waits for its directives: %s", error)

@@ -22,6 +22,7 @@ from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import Batch, OrderedKV, prefix_end
 from crawl_platform.frontier.purge import Dropped, at_rest, drop, key_ranges
 from crawl_platform.frontier.rocks import RocksKV
+from crawl_platform.web.host import matches
 from crawl_platform.web.url import host_of
 
 log = logging.getLogger(__name__)
@@ -75,6 +76,16 @@ class Purging:
         """Something has come into the store: purges that are not done in it begin anew."""
         for order in self.orders.values():
             self.hear(order)
+
+    def bars(self, host: str, url: str) -> bool:
+        """Whether a purge has named this URL and it is out still: what the lake has of it must not come back."""
+        book = self._frontier.book
+        if book.state(host) != EXCLUDED and not book.bars(host, url):
+            return False
+        return any(
+            url.startswith(order.pattern) if "://" in order.pattern else matches(order.pattern, host)
+            for order in self.orders.values()
+        )
 
     async def _purge(self, order: PurgeOrder) -> Dropped:
         kv, dropped = self._frontier.kv, Dropped()

@@ -13,7 +13,7 @@ its next visit brings all of its links again, those too that are in no row (its 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -117,6 +117,8 @@ class Rebuild:
     lake: duckdb.DuckDBPyConnection
     politeness: Politeness
     clock: Clock
+    barred: Callable[[str, str], bool]
+    """Whether this URL of a host was purged: the lake may have it still."""
     done: Rebuilt = field(default_factory=Rebuilt)
 
     async def base(self) -> None:
@@ -156,6 +158,8 @@ class Rebuild:
         """`hosts` counts what is theirs: what a snapshot says of a host is of another moment."""
         batch = Batch()
         for row in rows:
+            if self.barred(row["host"], row["url"]):
+                continue
             host, url, record = row["host"], row["url"], decode(row["record"], UrlRecord)
             counts = hosts.setdefault(host, HostRecord())
             batch.put(url_key(self.shard, host, url), row["record"])
@@ -240,7 +244,7 @@ class Rebuild:
     def _visited(self, planner: Planner, row: Row) -> None:
         host, url = row["host"], row["url"]
         record = planner.known(host, url)
-        if record is None:  # asked for by hand, say: no link leads there
+        if record is None and not self.barred(host, url):  # asked for by hand, say: no link leads there
             planner.recrawl(url, "")
             record = planner.known(host, url)
         if record is None or row["started_at"].timestamp() <= record.last_success_at:

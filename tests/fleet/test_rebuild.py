@@ -41,6 +41,7 @@ class Scene:
         self.lake = tiny_lake(folder)
         self.rig = FrontierRig(A)
         self.manifests = 0
+        self.purged: set[str] = set()
         self.rig.discover(*(url(f"{n}") for n in range(6)))
         self.host.admitted = True
         for _ in range(3):
@@ -73,7 +74,9 @@ class Scene:
         rig = FrontierRig(A, ELSEWHERE, clock=self.rig.clock, shards=frozenset())
         outbox = Outbox(rig.kv, "new")
         lake = self.lake.connect()
-        work = Rebuild(0, rig.frontier, outbox, lake, rig.politeness, rig.clock)
+        work = Rebuild(
+            0, rig.frontier, outbox, lake, rig.politeness, rig.clock, lambda _, url: url in self.purged
+        )
         await work.base()
         for _ in shard_state.meet(rig.frontier, 0):
             pass
@@ -165,6 +168,18 @@ async def test_a_sitemap_that_was_read_since_is_read_again(scene: Scene) -> None
     rig, _ = await scene.rebuilt()
 
     assert rig.claim_page().url == url("0")
+
+
+async def test_what_was_purged_does_not_come_back_from_a_lake_that_has_it_still(scene: Scene) -> None:
+    scene.snapshot()
+    scene.rig.clock.advance(LATER)
+    scene.fetch("0")
+    scene.purged.add(url("0"))
+
+    rig, _ = await scene.rebuilt()
+
+    assert set(urls(rig)) == {url(f"{n}") for n in range(1, 6)}
+    assert_in_order(rig)
 
 
 # clocks
