@@ -25,6 +25,10 @@ class StateTooNewError(StateError):
     """Durable state was written by a newer release: it is refused, never guessed."""
 
 
+class DamagedStateError(StateError):
+    """Files of durable state are cut, lost or hold other bytes than were written: read on, it would look like less."""
+
+
 class LakeError(PlatformError):
     """The lake is unavailable or breaks a promise (a named file is missing, a version went back)."""
 

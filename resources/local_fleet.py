@@ -15,6 +15,7 @@ from crawl_platform.clock import Clock, SystemClock
 from crawl_platform.errors import ConfigurationError, PlatformError
 from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.natsserver import die_with_parent
+from crawl_platform.fleet.reloading import settings_to_reload
 from crawl_platform.fleet.shards import read_owners
 from crawl_platform.fleet.supervisor import Companion, FleetStatus, is_running, read_status
 from crawl_platform.lake.lake import Lake
@@ -23,6 +24,8 @@ from resources.fleet_control import CellState, FleetState, cell_states, require_
 
 START_PATIENCE = 30.0
 STOP_PATIENCE = 15.0
+KEPT = ("nats", "api", "dagster")
+"""What goes on while cells and the committer read their settings anew."""
 
 
 class LocalFleet:
@@ -133,6 +136,36 @@ def stop_fleet(home: Path) -> bool:
             raise PlatformError(f"the fleet (pid {status.pid}) has not stopped within {STOP_PATIENCE:.0f} s")
         time.sleep(0.1)
     return True
+
+
+def reload_fleet(home: Path) -> None:
+    """Have the fleet at `home` read its settings anew, and wait until all its processes run again.
+
+    Raises `ConfigurationError` if none runs or they are wrong, `PlatformError` if one of them does not come back.
+    """
+    before = read_status(home)
+    if before is None or not is_running(home):
+        raise ConfigurationError(f"no fleet is running at {home}: the next `crawl up` reads them")
+    old = {child.name: child.pid for child in before.children if child.name not in KEPT}
+    settings_to_reload(home, len(old) - 1)
+    os.kill(before.pid, signal.SIGHUP)
+    deadline = time.monotonic() + START_PATIENCE
+    while time.monotonic() < deadline:
+        status = read_status(home)
+        if status is not None and status.state == "running" and _all_new(status, old):
+            return
+        time.sleep(0.1)
+    raise PlatformError(
+        f"the fleet is not back after {START_PATIENCE:.0f} s: `crawl status` says what is wrong"
+    )
+
+
+def _all_new(status: FleetStatus, old: dict[str, int]) -> bool:
+    return all(
+        child.state == "running" and child.pid != old[child.name]
+        for child in status.children
+        if child.name in old
+    )
 
 
 def stop_supervisor(process: subprocess.Popen[bytes]) -> None:

@@ -11,7 +11,7 @@ from crawl_platform.cli.frontier import frontier
 from crawl_platform.cli.identity import identity
 from crawl_platform.cli.page import show_page
 from crawl_platform.cli.purge import purge
-from crawl_platform.cli.run import down, up
+from crawl_platform.cli.run import down, reload, up
 from crawl_platform.cli.shards import shards
 from crawl_platform.cli.size import size
 from crawl_platform.cli.sql import sql_command
@@ -72,7 +72,7 @@ def main() -> None:
 
 frontier.add_command(trim)
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
-    "Run": (up, down, upkeep, demo, doctor, identity, size),
+    "Run": (up, down, reload, upkeep, demo, doctor, identity, size),
     "Steer": (seed, promote, exclude, purge, recrawl, pause, resume),
     "Look": (status, top, explain, show_page, frontier, shards, promotions, sql_command, usage, export),
 }

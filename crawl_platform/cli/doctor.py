@@ -17,8 +17,9 @@ from crawl_platform.cli.output import bytes_text, json_option, print_json
 from crawl_platform.cli.run import require_free
 from crawl_platform.errors import ConfigurationError, CrawlError
 from crawl_platform.fetch.signing import key_path, load_key
+from crawl_platform.fleet.descriptors import descriptors_needed
 from crawl_platform.fleet.natsserver import binary
-from crawl_platform.fleet.supervisor import descriptors_needed, is_running, read_status
+from crawl_platform.fleet.supervisor import is_running, read_status
 from crawl_platform.lake.extension import open_duckdb
 from crawl_platform.settings import Settings
 

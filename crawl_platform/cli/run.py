@@ -14,12 +14,15 @@ from crawl_platform import settings as settings_module
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import count_text
+from crawl_platform.cli.seeds import seed_from
 from crawl_platform.errors import ConfigurationError, PlatformError
+from crawl_platform.fleet.seeding import crawlable, said
 from crawl_platform.fleet.supervisor import Companion, is_running
 from crawl_platform.settings import Settings
 from resources.instance import dagster_command
 from resources.local_fleet import (
     last_line,
+    reload_fleet,
     start_supervisor,
     stop_fleet,
     stop_supervisor,
@@ -64,8 +67,9 @@ def up(
     home.mkdir(parents=True, exist_ok=True)
     settings = _configure(settings_module.load(home), contact, agent, cells, delay, port)
     settings.require_contact()
-    urls = _read_seeds(seeds) if seeds else []
-    if not urls and not Crawl(settings).lake.exists():
+    if seeds is not None:
+        _require_seeds(seeds)
+    if seeds is None and not Crawl(settings).lake.exists():
         raise ConfigurationError(
             "a new crawl needs --seeds FILE: the hosts or URLs to start from, one a line"
         )
@@ -77,8 +81,9 @@ def up(
     interrupts = Interrupts()
     process = start_supervisor(settings, companions(settings, dagster=dagster), outlives_us=detach)
     wait_until_running(settings, process)
-    if urls:
-        count = Crawl(settings).fleet.seed(urls)
+    if seeds is not None:
+        with seeds.open(encoding="utf-8", errors="replace") as lines:
+            count = seed_from(Crawl(settings), lines, "seed list").hosts
         click.echo(f"{count_text(count, 'seed host')} handed to the fleet")
     _say_running(settings, dagster)
     if not detach:
@@ -93,6 +98,19 @@ def down(home: Path) -> None:
         click.echo(f"no fleet is running at {home}")
         return
     click.echo("stopped")
+
+
+@click.command()
+@home_option
+def reload(home: Path) -> None:
+    """Have the running fleet read its settings anew: HOME/crawl.toml and the files that it names.
+
+    What is wrong with them is told, and nothing is done. Else all cells end (what is in flight lands, all is committed)
+    before the first starts again, which takes some seconds. The number of cells, NATS, the API and Dagster stay as they
+    are until `crawl down` and `crawl up`.
+    """
+    reload_fleet(home)
+    click.echo("settings are in force")
 
 
 def _configure(
@@ -119,12 +137,13 @@ def _configure(
     return settings
 
 
-def _read_seeds(path: Path) -> list[str]:
-    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
-    urls = [line for line in lines if line]
-    if not urls:
-        raise ConfigurationError(f"{path} names no host: write one host or URL a line")
-    return urls
+def _require_seeds(path: Path) -> None:
+    """Raise `ConfigurationError` before anything is started if no line of the file names a host."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        if not any(crawlable(said(line)) for line in lines):
+            raise ConfigurationError(
+                f"{path} names no host that can be crawled: write one host or URL a line"
+            )
 
 
 def companions(settings: Settings, *, dagster: bool = True) -> list[Companion]:

@@ -25,6 +25,7 @@ from crawl_platform.commit.faults import parse_fault
 from crawl_platform.commit.outbox import Outbox, incarnations
 from crawl_platform.errors import (
     CrawlError,
+    DamagedStateError,
     ExchangeError,
     LakeRewoundError,
     OwnershipLostError,
@@ -72,7 +73,7 @@ def _run(work: Callable[[asyncio.Event], Awaitable[None]], name: str) -> None:
 
     try:
         uvloop.run(main())
-    except (LakeRewoundError, StateTooNewError) as error:
+    except (LakeRewoundError, DamagedStateError, StateTooNewError) as error:
         log.critical("%s refuses to go on: %s", name, error)
         sys.exit(EXIT_REFUSES)
     except (OwnershipLostError, CrawlError) as error:
@@ -217,6 +218,7 @@ def supervisor(home: Path, fault: tuple[str, ...], companion: tuple[str, ...]) -
     async def work(stop: asyncio.Event) -> None:
         settings.require_contact()  # cells would say so one by one, for ever
         signer_for(settings, SystemClock())  # the same with a key that can't be read
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, process.reload)
         await process.run(stop)
 
     _run(work, "supervisor")

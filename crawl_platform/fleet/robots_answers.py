@@ -8,6 +8,7 @@ that origin alone.
 import logging
 
 from crawl_platform.admission.robots import GIVEN_UP
+from crawl_platform.errors import StateError
 from crawl_platform.fetch.client import Response
 from crawl_platform.fetch.outcome import Outcome
 from crawl_platform.fleet.messages import RobotsHop, RobotsReply
@@ -63,6 +64,8 @@ class RobotsAnswers:
         """`_advance`; what it raises is returned, and the origin counts as unreachable until its next try."""
         try:
             self._advance(reply)
+        except StateError:
+            raise
         except Exception as error:
             log.exception("what %s says about robots of %s can't be used", reply.url, reply.origin)
             self._p.frontier.moved.errands.chains.pop(reply.origin, None)

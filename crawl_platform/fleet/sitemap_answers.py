@@ -17,6 +17,7 @@ import msgspec
 
 from crawl_platform.commit.staging import Row
 from crawl_platform.digest.kind import kind_of
+from crawl_platform.errors import StateError
 from crawl_platform.fetch.client import Response
 from crawl_platform.fetch.outcome import Outcome
 from crawl_platform.fleet.epochs import Series
@@ -118,6 +119,8 @@ class SitemapAnswers(PageAnswers):
         lease, response = await self._arrived.get()
         try:
             await self.read(lease, response)
+        except StateError:
+            raise
         except Exception as error:
             log.exception("reading %s failed", lease.url)
             response.outcome, response.detail = Outcome.INTERNAL_ERROR, repr(error)[:300]

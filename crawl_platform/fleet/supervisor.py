@@ -1,7 +1,8 @@
 """Starts the fleet's processes, keeps them running, and stops them in order.
 
 Children that die are started again with a growing pause; one that says it must not go on (the lake was
-restored to an older state) stays down and is reported. What is going on stands in `run/status.json`.
+restored to an older state) stays down and is reported. What is going on stands in `run/status.json`. SIGHUP has cells
+and committer end in order and start again, so that they read their settings anew.
 """
 
 import asyncio
@@ -9,7 +10,6 @@ import contextlib
 import fcntl
 import logging
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -24,9 +24,11 @@ import msgspec
 from crawl_platform.clock import Clock
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet import natsserver
+from crawl_platform.fleet.descriptors import raise_descriptors
 from crawl_platform.fleet.exchange import Endpoint
 from crawl_platform.fleet.logs import rotate_outputs
 from crawl_platform.fleet.prepare import cell_names, prepare_fleet
+from crawl_platform.fleet.reloading import settings_to_reload
 from crawl_platform.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -46,8 +48,6 @@ FULL, ROOM = 1_000_000, 16_000_000
 NATS_PATIENCE = 20.0
 LOCK_TRIES = 5
 """A command that only looks whether a fleet runs holds the lock for an instant."""
-ENOUGH_DESCRIPTORS = 1 << 20
-"""Linux' own default ceiling (fs.nr_open): more is not asked for, whatever the hard limit says."""
 
 
 class ChildStatus(msgspec.Struct):
@@ -131,6 +131,11 @@ class Supervisor:
         self._status_is_stale = False
         self._was_full = False
         self._outputs_seen_at = self.clock.boottime()
+        self._to_reload = False
+
+    def reload(self) -> None:
+        """Have the cells and the committer read their settings anew, soon."""
+        self._to_reload = True
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run the fleet until `stop`. Raises `ConfigurationError` if one is running here already."""
@@ -152,6 +157,7 @@ class Supervisor:
                 self._accompany(companion)
             self._write_status("running")
             while not stop.is_set():
+                self._reload_if_told()
                 self._look_after_children()
                 self._write_status("running")
                 self._heal_nats()
@@ -206,6 +212,25 @@ class Supervisor:
             elif now >= child.again_at:
                 self._start_again(child, now)
 
+    def _reload_if_told(self) -> None:
+        """All of them end before the first starts: no two cells go by different settings at one time."""
+        if not self._to_reload:
+            return
+        self._to_reload = False
+        try:
+            settings_to_reload(self._home, self.settings.fleet.cells)
+        except ConfigurationError as error:
+            log.error("all goes on as it was: %s", error)
+            return
+        log.info("settings are read anew: cells and committer end and start again")
+        self._write_status("reloading")
+        cells = [child for child in self._children if child.name in cell_names(self.settings.fleet.cells)]
+        committer = [child for child in self._children if child.name == "committer"]
+        self._stop_in_order(cells, committer)
+        for child in committer + cells:
+            child.refused, child.pause, child.short_lives = "", 0.5, 0
+            self._start_again(child, self.clock.boottime())
+
     def _start_again(self, child: Child, now: float) -> None:
         try:
             child.process = child.start()
@@ -253,12 +278,15 @@ class Supervisor:
 
     def _stop_all(self) -> None:
         """Cells first (they commit what they have) with the companions, then the committer, NATS last."""
-        cells = [c for c in self._children if c.name not in ("committer", "nats")]
-        committer = [c for c in self._children if c.name == "committer"]
-        nats = [c for c in self._children if c.name == "nats"]
-        time_left = STOP_PATIENCE
-        for group in (cells, committer, nats):
-            time_left -= self._stop([c.process for c in group if c.process is not None], time_left)
+        others = [child for child in self._children if child.name not in ("committer", "nats")]
+        left = self._stop_in_order(others, [child for child in self._children if child.name == "committer"])
+        self._stop_in_order([child for child in self._children if child.name == "nats"], patience=left)
+
+    def _stop_in_order(self, *groups: list[Child], patience: float = STOP_PATIENCE) -> float:
+        """One group after another, all within `patience` seconds; returns what is left of these."""
+        for group in groups:
+            patience -= self._stop([c.process for c in group if c.process is not None], patience)
+        return patience
 
     def _stop(self, processes: list[subprocess.Popen[bytes]], patience: float) -> float:
         """SIGTERM, wait up to `patience` seconds, then SIGKILL; returns the seconds it took."""
@@ -362,28 +390,6 @@ def is_running(home: Path) -> bool:
             return not _lock(file, fcntl.LOCK_SH)
     except FileNotFoundError:
         return False
-
-
-def raise_descriptors(settings: Settings) -> None:
-    """Raise the soft limit of open files as far as it goes, or say what to do if that is too little.
-
-    The slots are what a cell can't do without; connections that are kept to hosts come on top.
-    """
-    needed = descriptors_needed(settings)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = ENOUGH_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, ENOUGH_DESCRIPTORS)
-    if most < needed:
-        raise ConfigurationError(
-            f"{settings.fetch.slots} fetch slots need {needed} open files, the limit is {most}: "
-            f"raise it (ulimit -n {needed}) or lower fetch.slots"
-        )
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def descriptors_needed(settings: Settings) -> int:
-    """Open files that one cell needs at the very least: its slots twice over, and its stores."""
-    return settings.fetch.slots * 2 + 512
 
 
 async def _sleep(stop: asyncio.Event, seconds: float) -> None:

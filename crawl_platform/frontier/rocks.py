@@ -15,7 +15,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from crawl_platform.errors import StateError
+from crawl_platform.errors import DamagedStateError, StateError
 from crawl_platform.frontier.kv import Batch
 
 WRITE_BUFFER = 32 << 20
@@ -38,7 +38,8 @@ class RocksKV:
         direct: bool = False,
         access: AccessType | None = None,
     ) -> None:
-        """Open (or create) the store. Raises `StateError` when another process holds it or it is damaged.
+        """Open (or create) the store. Raises `StateError` when another process holds it, `DamagedStateError` when it
+        is damaged. Every other method does so too: damage in the middle of a file shows when it is read.
 
         `write_buffer` and `block_cache` in bytes. `direct`: past the page cache, so that memory the caller does not
         know of hides no read of the disk.
@@ -54,7 +55,8 @@ class RocksKV:
                 access_type=access or AccessType.read_write(),
             )
         except Exception as error:  # rocksdict raises bare Exception for every failure
-            raise StateError(f"can't open the cell's state at {path}: {error}") from error
+            raise _described("open", path, error) from error
+        self._path = path
         self._synced = WriteOptions()
         self._synced.sync = True
         self._plain = WriteOptions()
@@ -65,16 +67,35 @@ class RocksKV:
         return RocksKV(path, access=AccessType.secondary(str(scratch)))
 
     def get(self, key: bytes) -> bytes | None:
-        value: bytes | None = self._db.get(key)
+        try:
+            value: bytes | None = self._db.get(key)
+        except Exception as error:
+            raise _described("read", self._path, error) from error
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return list(self._db.get(list(keys)) or ())
+        try:
+            return list(self._db.get(list(keys)) or ())
+        except Exception as error:
+            raise _described("read", self._path, error) from error
 
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
         cursor = self._db.iter()
         cursor.seek(start)
-        return _pairs(cursor, stop)
+        return self._pairs(cursor, stop)
+
+    def _pairs(self, cursor: RdictIter, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """A generator of its own, so that the cursor (a snapshot) is taken at the call and not at the first read."""
+        while cursor.valid():
+            key = cursor.key()
+            if key >= stop:
+                return
+            yield key, cursor.value()
+            cursor.next()
+        try:
+            cursor.status()  # a block that can't be read ends a scan like the end of the store does
+        except Exception as error:
+            raise _described("read", self._path, error) from error
 
     def write(self, batch: Batch, *, sync: bool = False) -> None:
         native = WriteBatch(raw_mode=True)
@@ -83,19 +104,24 @@ class RocksKV:
                 native.delete(key)
             else:
                 native.put(key, value)
-        self._db.write(native, self._synced if sync else self._plain)
+        try:
+            self._db.write(native, self._synced if sync else self._plain)
+        except Exception as error:
+            raise _described("write to", self._path, error) from error
 
     def settle(self) -> None:
         """Write everything out and compact it: as small as it gets. Takes its time."""
-        self._db.flush()
-        self._db.compact_range(None, None)
+        self.compact([(None, None)])
 
-    def compact(self, ranges: Iterable[tuple[bytes, bytes]]) -> None:
+    def compact(self, ranges: Iterable[tuple[bytes | None, bytes | None]]) -> None:
         """Rewrite what holds keys of these ranges (start and end): what was deleted there is then on no disk. Other
         threads go on meanwhile."""
-        self._db.flush()
-        for start, stop in ranges:
-            self._db.compact_range(start, stop)
+        try:
+            self._db.flush()
+            for start, stop in ranges:
+                self._db.compact_range(start, stop)
+        except Exception as error:
+            raise _described("compact", self._path, error) from error
 
     def close(self) -> None:
         self._db.close()
@@ -117,11 +143,11 @@ def _options(write_buffer: int, block_cache: int, direct: bool) -> Options:
     return options
 
 
-def _pairs(cursor: RdictIter, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """A generator of its own, so that the cursor (a snapshot) is taken at the call and not at the first read."""
-    while cursor.valid():
-        key = cursor.key()
-        if key >= stop:
-            return
-        yield key, cursor.value()
-        cursor.next()
+def _described(what: str, path: Path, error: Exception) -> StateError:
+    """RocksDB's error in words that help."""
+    said = " ".join(str(error).split())
+    if said.startswith("Corruption") or "No such file" in said:
+        return DamagedStateError(
+            f"the cell's state at {path} is damaged; put back a copy, or move it away and seed its hosts again: {said}"
+        )
+    return StateError(f"can't {what} the cell's state at {path}: {said}")

@@ -29,9 +29,9 @@ def test_help_names_every_command_and_the_first_steps() -> None:
     shown = crawl("--help")
 
     assert shown.exit_code == 0
-    for name in ("up", "down", "status", "top", "seed", "promote", "promotions", "exclude", "recrawl", "pause",
-                 "resume", "explain", "show", "frontier", "shards", "sql", "usage", "export", "upkeep", "size", "demo",
-                 "doctor", "purge"):  # fmt: skip
+    for name in ("up", "down", "reload", "status", "top", "seed", "promote", "promotions", "exclude", "recrawl",
+                 "pause", "resume", "explain", "show", "frontier", "shards", "sql", "usage", "export", "upkeep",
+                 "size", "demo", "doctor", "purge"):  # fmt: skip
         assert f"\n  {name} " in shown.output
         assert crawl(name, "--help").exit_code == 0
     assert "crawl up --seeds FILE --contact MAIL " in shown.output

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from crawl_platform.errors import ConfigurationError
-from crawl_platform.fleet.supervisor import ENOUGH_DESCRIPTORS, raise_descriptors
+from crawl_platform.fleet.descriptors import ENOUGH_DESCRIPTORS, raise_descriptors
 from crawl_platform.settings import Fetch, Settings
 
 

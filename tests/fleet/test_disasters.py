@@ -301,6 +301,71 @@ def a_cell_whose_log_was_torn_loses_no_url_and_no_row(folder: Path) -> None:
         assert_sound(fleet, *world.sites.values())
 
 
+def a_cell_whose_store_is_damaged_refuses_until_a_copy_is_put_back(folder: Path) -> None:
+    with serve(folder, Plan("one.test", 80)) as world, Fleet(folder / "home", world.web) as fleet:
+        state = _crawl_and_damage(fleet, folder)
+
+        _refused(fleet)
+        fleet.stop()
+        shutil.rmtree(state)
+        shutil.copytree(folder / "kept", state)
+        fleet.start()
+        fleet.wait_quiet(90.0)
+        fleet.stop()
+
+        assert "goes on as" in fleet.log_text("cell-0"), "the copy knows less than the lake"
+        assert_sound(fleet, *world.sites.values())
+
+
+def a_cell_whose_store_is_damaged_refuses_until_it_is_moved_away_and_seeded_again(folder: Path) -> None:
+    with serve(folder, Plan("one.test", 80)) as world, Fleet(folder / "home", world.web) as fleet:
+        state = _crawl_and_damage(fleet, folder)
+
+        _refused(fleet)
+        fleet.stop()
+        state.rename(folder / "put away")
+        fleet.start()
+        fleet.seed()
+        fleet.wait_quiet(90.0)
+        fleet.stop()
+
+        assert_sound(fleet, *world.sites.values())
+
+
+def _crawl_and_damage(fleet: Fleet, folder: Path) -> Path:
+    """Crawl some, keep a copy of the store, crawl on; then a byte of each of its files of records is another one."""
+    state = fleet.home / "cells" / "cell-0" / "state"
+    fleet.start()
+    fleet.seed()
+    fleet.wait_requests(15)
+    fleet.stop()
+    shutil.copytree(state, folder / "kept")
+    fleet.start()
+    fleet.wait_requests(30)
+    fleet.stop()
+    assert len(fleet.requests()) < 80
+    for file in state.glob("*.sst"):
+        data = bytearray(file.read_bytes())
+        data[len(data) // 4] ^= 0xFF
+        file.write_bytes(data)
+    return state
+
+
+def _refused(fleet: Fleet) -> None:
+    fleet.process = fleet.spawn_supervisor()
+    at = len(fleet.requests())
+    eventually(lambda: _state_of(fleet, "cell-0") == "refused", 60.0, "the cell refuses")
+    assert "is damaged; put back a copy, or move it away and seed its hosts again" in fleet.log_text("cell-0")
+    assert len(fleet.requests()) == at, "nothing was asked on half of what it knew"
+
+
+def _state_of(fleet: Fleet, name: str) -> str:
+    assert fleet.process is not None
+    status = fleet.status()
+    found = [child.state for child in status.children if child.name == name]
+    return found[0] if found and status.pid == fleet.process.pid else ""
+
+
 def _is_zombie(pid: int) -> bool:
     return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
 
@@ -322,6 +387,8 @@ STORIES: dict[str, Callable[[Path], None]] = {
         a_lake_restored_alone_is_crawled_again_once_the_cells_are_told_so,
         cells_restored_alone_go_on_as_others,
         a_cell_whose_log_was_torn_loses_no_url_and_no_row,
+        a_cell_whose_store_is_damaged_refuses_until_a_copy_is_put_back,
+        a_cell_whose_store_is_damaged_refuses_until_it_is_moved_away_and_seeded_again,
     )
 }
 

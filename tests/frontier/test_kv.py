@@ -1,5 +1,6 @@
 """The ordered key-value contract, over both stores."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawl_platform.errors import StateError
+from crawl_platform.errors import DamagedStateError, StateError
 from crawl_platform.frontier.kv import Batch, MemoryKV, OrderedKV, prefix_end
 from crawl_platform.frontier.rocks import RocksKV
 
@@ -111,6 +112,75 @@ def test_a_store_that_another_process_holds_is_refused_in_words(open_rocks: Call
         open_rocks()
 
     held.close()
+
+
+def damaged(path: Path, spoil: Callable[[Path], None], name: str) -> None:
+    """A store of two files of 1,000 keys each, of which the first that is called so is spoiled."""
+    kv = RocksKV(path)
+    for start in (b"a", b"b"):
+        write(kv, *((start + b"%03d" % number, bytes(range(100))) for number in range(1_000)))
+        kv.compact([])
+    kv.close()
+    spoil(min(path.glob(name)))
+
+
+def cut(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def empty(file: Path) -> None:
+    os.truncate(file, 0)
+
+
+def flip(file: Path) -> None:
+    """One byte of the first half is another: what a disk does that loses a bit."""
+    data = bytearray(file.read_bytes())
+    data[len(data) // 4] ^= 0xFF
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name"),
+    [
+        (cut, "*.sst"), (empty, "*.sst"), (Path.unlink, "*.sst"), (empty, "MANIFEST-*"), (Path.unlink, "MANIFEST-*"),
+        (empty, "CURRENT"),
+    ],
+)  # fmt: skip
+def test_a_store_with_a_file_that_is_cut_empty_or_lost_is_refused_in_words(
+    tmp_path: Path, spoil: Callable[[Path], None], name: str
+) -> None:
+    damaged(tmp_path / "state", spoil, name)
+
+    with pytest.raises(DamagedStateError, match="is damaged; put back a copy, or move it away"):
+        RocksKV(tmp_path / "state")
+
+
+def test_damage_in_the_middle_of_a_file_is_an_error_of_every_way_to_read(tmp_path: Path) -> None:
+    damaged(tmp_path / "state", flip, "*.sst")
+    kv = RocksKV(tmp_path / "state")
+
+    with pytest.raises(DamagedStateError):
+        list(kv.scan(b"a", b"c"))
+    with pytest.raises(DamagedStateError):
+        [kv.get(b"a%03d" % number) for number in range(1_000)]
+    with pytest.raises(DamagedStateError):
+        kv.get_many([b"a%03d" % number for number in range(1_000)])
+    kv.close()
+
+
+def test_ablation_a_scan_that_does_not_ask_how_it_ended_takes_damage_for_the_end(tmp_path: Path) -> None:
+    damaged(tmp_path / "state", flip, "*.sst")
+    kv = RocksKV(tmp_path / "state")
+    cursor = kv._db.iter()
+    cursor.seek(b"a")
+
+    found = 0
+    while cursor.valid():
+        found += 1
+        cursor.next()
+
+    assert found < 1_000, "of 2,000, and nobody said a word"
+    kv.close()
 
 
 changes = st.lists(
