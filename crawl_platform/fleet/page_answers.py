@@ -33,6 +33,8 @@ MOST_POINTERS = 100
 class PageAnswers:
     def __init__(self, parts: Parts) -> None:
         self._p = parts
+        self._looked_up: tuple[Lease | None, str] = None, ""
+        """The last lease whose template was looked up: each is asked for several times."""
 
     def take(self, lease: Lease, response: Response) -> None:
         if response.outcome is Outcome.NOT_MODIFIED and lease.record.body_hash:
@@ -87,8 +89,10 @@ class PageAnswers:
 
     def _template(self, lease: Lease) -> str:
         """The URL's group by what its host has taught so far: not always the one that it was queued with."""
-        state = self._p.frontier.hosts.get(lease.host)
-        return template_of(lease.url, state.record.shapes if state is not None else {})
+        if self._looked_up[0] is not lease:
+            state = self._p.frontier.hosts.get(lease.host)
+            self._looked_up = lease, template_of(lease.url, state.record.shapes if state is not None else {})
+        return self._looked_up[1]
 
     def _unchanged(self, lease: Lease, response: Response, hashed: int) -> None:
         record = lease.record
