@@ -6,6 +6,7 @@ refresh the best (`revisits`). It writes nothing: a claimed URL stays in its dur
 commits, so a crash redelivers it.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -21,6 +22,7 @@ from crawl_platform.admission.service import Admission, Answer, Reason
 from crawl_platform.frontier.hosts import CAPPED, Agenda, Entry, HostState
 from crawl_platform.frontier.kv import OrderedKV, prefix_end
 from crawl_platform.frontier.lease import Lease, RobotsLease
+from crawl_platform.frontier.line import Line
 from crawl_platform.frontier.listed import SITEMAP_BUDGET, over_budget
 from crawl_platform.frontier.moved_robots import MovedRobots
 from crawl_platform.frontier.parameter_order import OrderEvidence
@@ -58,6 +60,10 @@ ADDRESS_PATIENCE = 5.0
 """Seconds after which a host in an address's line looks whether the line still moves."""
 CLOCK_STEP = 1.0
 """Seconds that the wall clock leaps between two claims before it counts as stepped."""
+ENTRANTS = 16
+"""Hosts that join the line at one claim, at most: after a start all are due at once."""
+LOOK_ANEW = 0.1
+"""Part of a page's age after which what it is worth is looked at anew."""
 HEADS_IN_LINE = 32
 """Hosts in an address's line that keep the heads of their queues in memory (some 10 KB each)."""
 DROPS = 256
@@ -97,6 +103,7 @@ class Frontier:
         self.moved = MovedRobots(kv, shards, book, rules)
         robots.recall = self.moved.written
         self.agenda = Agenda()
+        self.line = Line()
         self.parked: dict[str, None] = {}
         """Unproven hosts whose turn came while enough of them had a slot; a set in order."""
         self.held: dict[str, None] = {}
@@ -205,7 +212,7 @@ class Frontier:
         for parked in list(islice(self.parked, max(room, 0))):
             del self.parked[parked]
             self.agenda.put(parked, boot)
-        while (host := self.agenda.pop_due(boot)) is not None:
+        while (host := self._next_host(now, boot)) is not None:
             if self._stands_still(host):
                 self.held[host] = None
                 self._let_pass(host, now, boot)
@@ -236,6 +243,44 @@ class Frontier:
             self._let_pass(host, now, boot)
             self._part_with(host)
         return None
+
+    def _next_host(self, now: float, boot: float) -> str | None:
+        """Of the hosts whose time has come the one whose next visit is worth most."""
+        first = self.agenda.pop_due(boot)
+        if first is not None and not self.line:
+            at = self.agenda.next_at()
+            if at is None or at > boot:  # nobody to compare it with
+                return first
+        for _ in range(ENTRANTS):
+            if first is None:
+                break
+            self._stand_in_line(first, now, boot)
+            first = self.agenda.pop_due(boot)
+        if first is not None:
+            self.agenda.put(first, boot)
+        host = self.line.next()
+        if host is not None:
+            self.agenda.drop(host)
+        return host
+
+    def _stand_in_line(self, host: str, now: float, boot: float) -> None:
+        state, address = self.hosts.get(host), self.addresses.get(host)
+        blocked = address is not None and self.gates.address_ready_at(address) > boot
+        if state is None or state.in_flight or blocked:
+            self.line.enter(host, math.inf)  # seen to at once, and no turn
+            return
+        self._keep_heads(state)
+        worth, age = self._worth(state, now)
+        self.line.enter(host, worth)
+        self.agenda.put(host, boot + max(age * LOOK_ANEW, 1.0))
+
+    def _worth(self, state: HostState, now: float) -> tuple[float, float]:
+        """What the host's next visit is worth (days of freshness), and the age (seconds) that this comes from."""
+        urgent = any(self._ripe(state, lane, now) is not None for lane in URGENT)
+        if urgent or self.windows.spent(state, now) or self.moved.errands.waits(state.host):
+            return math.inf, 0.0
+        state.bar(self.windows.spent_groups(state, now))
+        return self.revisits.worth(state, self.kv, now)
 
     def _let_pass(self, host: str, now: float, boot: float, but: str = "") -> None:
         """`host` makes no use of its turns, except for that at `but`: those behind it in line need not wait until they
@@ -424,9 +469,9 @@ class Frontier:
         spent = self.windows.spent(state, now)
         wakes = [rank / 1000 for rank in (urgent, split) if rank is not None]
         if window is not None and spent and split is not None:
-            wakes[-1] = max(wakes[-1], window.ends_at)
+            wakes[-1] = max(wakes[-1], self.windows.next_look(window, now))
         if window is not None and state.passed_over:
-            wakes.append(window.ends_at)
+            wakes.append(self.windows.next_look(window, now))
         if not wakes:
             return
         at = boot + max(min(wakes) - now, 0.001)
@@ -455,7 +500,7 @@ class Frontier:
             wakes.append(now)
         window = self.windows.in_force(state.shard, now)
         if window is not None and state.passed_over:
-            wakes.append(window.ends_at)
+            wakes.append(self.windows.next_look(window, now))
         if not wakes:
             self.agenda.drop(host)
             return
@@ -512,8 +557,7 @@ class Frontier:
 
     def open_windows(self, opened: Mapping[int, Window], now: float, boot: float) -> None:
         """Put the windows of some shards in force; what hosts used of others is forgotten."""
-        for shard, window in opened.items():
-            self.windows.open(shard, window)
+        self.windows.begin(opened, now)
         for state in self.hosts.values():
             if state.shard in opened:
                 self.windows.recall(state)

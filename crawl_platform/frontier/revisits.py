@@ -18,7 +18,7 @@ from crawl_platform.frontier.hosts import Entry, HostState
 from crawl_platform.frontier.kv import OrderedKV
 from crawl_platform.frontier.posterior import prior_of
 from crawl_platform.frontier.priors import Priors
-from crawl_platform.frontier.records import PAGE, REFRESH, UrlRecord, Waiting
+from crawl_platform.frontier.records import DISCOVERY, PAGE, REFRESH, UrlRecord, Waiting
 from crawl_platform.scheduling.change_rate import Gamma, posterior
 from crawl_platform.scheduling.lastmod import stale_index
 from crawl_platform.scheduling.refresh import age_of_change, age_of_index, index_one
@@ -125,6 +125,26 @@ class Revisits:
         before = state.threshold or self._index(state, best.waiting, now)
         state.threshold = max(lowered(before, state.record.fetched), self.floor)
         return best
+
+    def worth(self, state: HostState, kv: OrderedKV, now: float) -> tuple[float, float]:
+        """What the next visit of the host is worth (days of freshness), and the age of its page in seconds. A first
+        visit is worth what one of the longest interval is."""
+        best, age, limit = 0.0, DAY, int(now * 1000)
+        ahead = state.ahead(kv, REFRESH, CHOICE)
+        if ahead and ahead[0].rank > limit:
+            best = state.threshold
+        for entry in ahead:
+            if entry.rank <= limit or self._able_at(state, entry) <= now:
+                index = self._index(state, entry.waiting, now)
+                if index > best:
+                    best, age = index, now - entry.waiting.last_success_at
+        new = state.head(kv, DISCOVERY)
+        if new is not None and new.rank <= limit:
+            page, longest = new.waiting, self._settings.interval_max
+            index = index_one(*self.prior(state.shard, state.host, page), longest / DAY, page.value)
+            if index > best:
+                best, age = index, longest
+        return best, age
 
     def _may_fall(self, state: HostState) -> bool:
         return state.threshold == 0.0 or state.threshold > self.floor

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from crawl_platform.frontier.lease import Lease
 from crawl_platform.frontier.records import DISCOVERY, FASTLANE, REFRESH
-from crawl_platform.frontier.windows import Window
+from crawl_platform.frontier.windows import Window, Windows
 from crawl_platform.settings import Refresh
 from crawl_platform.testing.builders import FrontierRig
 from tests.frontier.scenes import A, B, hand_back, move, url
@@ -168,3 +168,25 @@ def test_a_restart_does_not_give_a_host_its_allotment_again() -> None:
     rig.finish(rig.claim_page())
     rig.clock.advance(5)
     assert rig.claim() is None
+
+
+def turns_of_b(rig: FrontierRig) -> int:
+    """Visits of B in a window that gives A, which has no page, ten of its eleven turns."""
+    rig.discover(*(url(f"{n}", B) for n in range(30)))
+    ends_at = rig.clock.now() + 3_600
+    rig.frontier.open_windows({0: Window("w1", ends_at, {A: 10, B: 1})}, *rig.times())
+    turns = 0
+    while isinstance(lease := rig.next_claim(ends_at - 1.0 - rig.clock.now()), Lease):
+        turns += 1
+        rig.finish(lease, "gone")
+    return turns
+
+
+def test_turns_that_a_host_does_not_use_are_lent_to_others_as_time_goes_by() -> None:
+    assert 5 <= turns_of_b(FrontierRig(A, B)) <= 11
+
+
+def test_ablation_without_lending_they_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Windows, "lends", lambda *_: False)
+
+    assert turns_of_b(FrontierRig(A, B)) == 1
