@@ -127,6 +127,7 @@ class Cell:
             settings.lake_root,
             clock,
             faults,
+            settings.politeness,
             settings.fetch.total_timeout + RESTING,
             self._check_fence,
             lambda: self._wake.set(),
