@@ -99,6 +99,7 @@ def _html(body: bytes, url: str, content_type: str | None, said: _Headers, agent
         prev=(*page.prev, *said.of("prev")),
         feeds=tuple(page.feeds),
         resources=page.resources,
+        entity_types=page.entity_types,
     )
 
 

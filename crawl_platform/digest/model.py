@@ -67,6 +67,9 @@ class Digest(msgspec.Struct, frozen=True):
     resources: tuple[str, ...] = ()
     """http(s) sources of images (`src` and `srcset`, also of `picture`), in document order, at most 1,000."""
 
+    entity_types: tuple[str, ...] = ()
+    """Types of what the page says it is about, in JSON-LD (Article, Product …), in their order there, at most 10."""
+
     @property
     def is_html(self) -> bool:
         return self.kind == "html"

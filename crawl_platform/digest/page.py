@@ -12,6 +12,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from crawl_platform.digest.blocks import Blocks
 from crawl_platform.digest.charset import query_in
+from crawl_platform.digest.entities import declared_types
 from crawl_platform.digest.model import Link
 from crawl_platform.digest.regions import REGIONS, SILENT, number_of
 from crawl_platform.digest.tree import Numbers, parse
@@ -27,6 +28,7 @@ from crawl_platform.digest.walk import (
     MAX_IMAGES,
     META,
     NOSCRIPT,
+    SCRIPT,
     TITLE,
     Walk,
 )
@@ -71,6 +73,7 @@ class Page:
         self.canonical: str | None = None
         self.hreflang: list[tuple[str, str]] = []
         self.feeds: list[str] = []
+        self.entity_types: tuple[str, ...] = ()
         self.next: list[str] = []
         self.prev: list[str] = []
         self._stems: dict[str, str | None] = {}
@@ -97,6 +100,7 @@ class Page:
         self._base = self._find_base([strings[0] for kind, strings, _, _ in facts if kind == BASE])
         frames: list[str] = []
         sources: list[str] = []
+        scripts: list[str] = []
         noscripts: list[tuple[str, int, int]] = []
         for kind, strings, region, before in facts:
             if kind == META:
@@ -107,11 +111,14 @@ class Page:
                 self.title = " ".join(strings[0].split())
             elif kind == FRAME:
                 frames += strings
+            elif kind == SCRIPT:
+                scripts += strings
             elif kind == NOSCRIPT:
                 noscripts.append((strings[0], region, before))
             elif kind != BASE:
                 sources.append(strings[0])
                 sources += srcset(strings[1]) if strings[1] else ()
+        self.entity_types = declared_types(scripts)
         self.nofollow = self.nofollow or bars_follow(self.robots)
         links = self._read_links(walk.links, walk.fields[at:], linked)
         self.links = self._with_noscripts(links, noscripts)

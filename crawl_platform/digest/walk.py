@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from selectolax.lexbor import LexborNode
 
 from crawl_platform.digest import tree
-from crawl_platform.digest.compiled import compiled, half, octet, whole, word
+from crawl_platform.digest.compiled import compiled, eight, half, octet, whole, word
 from crawl_platform.digest.octets import BLANK, OTHERS, OUT, WORDS, Octets, append
 from crawl_platform.digest.regions import BY_TAG, FOOTER, HEADER, MAIN, NOISE, SILENT, number_of, region_of
 from crawl_platform.digest.tree import (
@@ -47,14 +47,14 @@ from crawl_platform.digest.tree import (
 
 # What an element is to the pass.
 _INLINE, _BLOCK, _HEADING, _REGIONAL, _SILENCE, _LEAF, _ANCHOR = range(1, 8)
-FRAME, IMAGE, SOURCE, TITLE, NOSCRIPT, META, LINK, BASE = range(8, 16)
+FRAME, IMAGE, SOURCE, TITLE, NOSCRIPT, META, LINK, BASE, SCRIPT = range(8, 17)
 _BY_NAME = {
     "span b i em code strong br path": _INLINE,
     "p li dt dd th tr pre blockquote figure figcaption caption address hr body fieldset summary": _BLOCK,
     "h1 h2 h3 h4 h5 h6": _HEADING,
     "div section ul ol dl table td form details dialog nav header footer aside main article": _REGIONAL,
     "svg select button datalist object canvas math": _SILENCE,
-    "script style textarea noframes noembed": _LEAF,
+    "style textarea noframes noembed": _LEAF,
     "a area": _ANCHOR,
     "frame iframe": FRAME,
     "img": IMAGE,
@@ -64,10 +64,13 @@ _BY_NAME = {
     "meta": META,
     "link": LINK,
     "base": BASE,
+    "script": SCRIPT,
 }
+_CASE = np.uint64(0x2020_2020_2020_2020)
+_LINKED = (np.uint64(int.from_bytes(b"applicat", "little")), np.uint64(int.from_bytes(b"ion/ld+j", "little")))
 _MOST_TAGS = 512
 """Lexbor's own numbers of tags are below; others are addresses."""
-FIELDS = {FRAME: 1, IMAGE: 2, SOURCE: 2, TITLE: 1, NOSCRIPT: 1, META: 3, LINK: 4, BASE: 1}
+FIELDS = {FRAME: 1, IMAGE: 2, SOURCE: 2, TITLE: 1, NOSCRIPT: 1, META: 3, LINK: 4, BASE: 1, SCRIPT: 1}
 """Strings of a fact."""
 
 
@@ -215,7 +218,7 @@ def _text_within(root: int, roles: NDArray[np.uint8], out: Octets, state: Number
             append(word(at + DATA), word(at + LENGTH), out, state)
         elif kind == ELEMENT:
             role = _role(at, roles)
-            if at == root or (role != _LEAF and role != FRAME and role != TITLE and role != NOSCRIPT):
+            if at == root or role not in (_LEAF, FRAME, TITLE, NOSCRIPT, SCRIPT):
                 child = word(at + CHILD)
         if child:
             at = child
@@ -228,17 +231,30 @@ def _text_within(root: int, roles: NDArray[np.uint8], out: Octets, state: Number
 
 
 @compiled
+def _is_linked_data(value: int) -> bool:
+    """Whether a script's type is application/ld+json: by its first 16 octets."""
+    if value <= 1 or word(value + 8) < 19:
+        return False
+    at = word(value)
+    return (eight(at) | _CASE) == _LINKED[0] and (eight(at + 8) | _CASE) == _LINKED[1]
+
+
+@compiled
 def _fact(
     at: int, role: int, names: Numbers, values: Numbers, roles: NDArray[np.uint8], out: Octets, n: int
 ) -> int:
     """Write the strings of a fact. Returns where they end, -1 if there is no room, `n` if it says nothing."""
-    if role in (TITLE, NOSCRIPT):
+    if role == SCRIPT:
+        read_attributes(at, names, values)
+        if not _is_linked_data(values[KIND]):
+            return n
+    if role in (TITLE, NOSCRIPT, SCRIPT):
         state = np.zeros(4, np.int64)
         state[OUT], state[BLANK] = n, 1
         if role == TITLE:
             _text_within(at, roles, out, state)
         child = word(at + CHILD)
-        while child != 0 and role == NOSCRIPT:
+        while child != 0 and role != TITLE:
             # It is raw text: its white space may stand in attributes.
             if half(child + TYPE) == TEXT:
                 end = _octets(word(child + DATA), word(child + LENGTH), out, state[OUT])
@@ -376,7 +392,7 @@ def read(
             elif role == _LEAF:
                 child = 0
             else:
-                if role in (FRAME, TITLE, NOSCRIPT):
+                if role in (FRAME, TITLE, NOSCRIPT, SCRIPT):
                     child = 0
                 if role == IMAGE and open_anchors:
                     read_attributes(at, names, values)

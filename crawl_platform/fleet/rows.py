@@ -187,6 +187,7 @@ def page_row(fetch_id: str, lease: Lease, response: Response, digest: Digest) ->
         "body_encoding": encoding,
         "kind": digest.kind,
         "robots": sorted(digest.robots),
+        "entity_types": list(digest.entity_types),
         "date": fetched.date(),
     }
 
