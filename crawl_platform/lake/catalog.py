@@ -15,7 +15,7 @@ import duckdb
 
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.lake.delta import sync_folder
-from crawl_platform.lake.extension import extension_path, literal, open_duckdb
+from crawl_platform.lake.extension import extension_path, literal, open_duckdb, silent
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.views import ALL_VIEWS, VIEWS, create_views, described, document_views
 
@@ -59,7 +59,7 @@ def install_extension() -> Path:
 
     Needed once per user and DuckDB version. Raises `ConfigurationError` if the folder can't be written.
     """
-    with duckdb.connect() as connection:
+    with silent(duckdb.connect()) as connection:
         try:
             connection.execute(f"INSTALL {literal(str(extension_path()))}")
         except duckdb.Error as error:

@@ -33,9 +33,15 @@ def extension_path() -> Path:
 
 def open_duckdb(path: str | Path = ":memory:") -> duckdb.DuckDBPyConnection:
     """A DuckDB connection that reads Delta tables, offline, with times in UTC."""
-    connection = duckdb.connect(str(path), config=OFFLINE)
+    connection = silent(duckdb.connect(str(path), config=OFFLINE))
     connection.execute(f"LOAD {literal(str(extension_path()))}")
     connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def silent(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """`connection`, which no longer draws a progress bar: that goes to standard output, amid the answers."""
+    connection.execute("SET enable_progress_bar = false")
     return connection
 
 

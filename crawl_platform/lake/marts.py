@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 
 from crawl_platform.errors import QueryError
-from crawl_platform.lake.extension import literal
+from crawl_platform.lake.extension import literal, silent
 
 MARTS_NAME = "marts.duckdb"
 CATALOG = "marts"
@@ -67,7 +67,7 @@ def describe_marts(path: Path) -> list[Mart]:
     """What can be queried in the file and what a row is; empty if it is not there or can't be read."""
     if not path.exists():
         return []
-    with duckdb.connect() as connection:
+    with silent(duckdb.connect()) as connection:
         try:
             attach_marts(connection, path)
         except QueryError:

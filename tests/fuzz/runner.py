@@ -7,6 +7,7 @@ target's lines that a sample of inputs ran.
 """
 
 import argparse
+import ast
 import hashlib
 import sys
 import time
@@ -152,8 +153,16 @@ def covered(target: Target, seed: int, sample: int = SAMPLE) -> dict[str, tuple[
 
 
 def _lines_of(path: Path) -> set[int]:
-    """Lines inside functions: those that import runs say nothing about inputs."""
-    module = compile(path.read_text("utf-8"), str(path), "exec")
+    """Lines inside functions: those that import runs say nothing about inputs. Machine code isn't traced."""
+    source = path.read_text("utf-8")
+    module = compile(source, str(path), "exec")
+    untraced = {
+        line
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(mark, ast.Name) and mark.id == "compiled" for mark in node.decorator_list)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
     found: set[int] = set()
     waiting = [const for const in module.co_consts if isinstance(const, CodeType)]
     while waiting:
@@ -163,7 +172,7 @@ def _lines_of(path: Path) -> set[int]:
                 line for _, _, line in code.co_lines() if line is not None and line != code.co_firstlineno
             }
         waiting += [const for const in code.co_consts if isinstance(const, CodeType)]
-    return found
+    return found - untraced
 
 
 # what was found

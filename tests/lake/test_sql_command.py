@@ -303,3 +303,9 @@ def on_a_terminal(home: Path, typed: str) -> str:
     os.close(ours)
     assert shell.wait(timeout=60) == 0
     return seen.decode()
+
+
+def test_a_long_query_draws_no_progress_bar_amid_the_answer(lake: Lake) -> None:
+    for setting in (lake.connect(), open_duckdb()):
+        with setting as connection:
+            assert connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (False,)
