@@ -225,6 +225,9 @@ class PageAnswers:
 
 def _hash_links(links: LinkSet) -> int:
     """Order and anchors don't count: the same links again are the same set."""
-    lines = [f"{target}\t{where}\t{rel}\t{barred}" for (target, where, rel), (barred, _) in links.items()]
+    lines = [  # a flag that is formatted takes as long as all the rest
+        f"{target}\t{where}\t{rel}\tTrue" if barred else f"{target}\t{where}\t{rel}\tFalse"
+        for (target, where, rel), (barred, _) in links.items()
+    ]
     lines.sort()
     return body_hash("\n".join(lines).encode())
