@@ -18,6 +18,7 @@ from crawl_platform.fleet.ordering import order_moves, order_rebuild, read_table
 from crawl_platform.fleet.queues import ShardLoad, shard_loads
 
 LOOK_EVERY = 0.2
+SHOWN = 10
 HELD = {"hosts": "hosts", "known": "URLs known", "queued": "URLs waiting"}
 WATCH = 6.0
 """Seconds without a heartbeat: three of them would have come."""
@@ -37,9 +38,16 @@ def show_shards(every: bool, as_json: bool, home: Path) -> None:
     crawl = Crawl.at(home)
     loads = shard_loads(crawl.home, crawl.lake)
     lately = fetched_lately(crawl.lake, SystemClock().now())
-    owners = _owners(crawl)
+    table = _table(crawl)
+    owners, changes = {shard: owner.cell for shard, owner in table.items()}, _changes(table)
     rows = [
-        {"shard": shard, "cell": owners.get(shard), **_load(load), "fetched": lately.get(shard, 0)}
+        {
+            "shard": shard,
+            "cell": owners.get(shard),
+            **_load(load),
+            "fetched": lately.get(shard, 0),
+            "state": changes.get(shard),
+        }
         for shard, load in loads.items()
     ]
     cells = _per_cell(owners, rows, _ages(crawl) if owners else {})
@@ -56,6 +64,10 @@ def show_shards(every: bool, as_json: bool, home: Path) -> None:
     else:
         columns = {"cell": "cell", "shards": "shards", **held, "heartbeat_age": "heartbeat (s ago)"}
         print_rows(cells, columns, "no cell owns a shard")
+    for shard, change in list(changes.items())[:SHOWN]:
+        click.echo(f"shard {shard} {change}")
+    if len(changes) > SHOWN:
+        click.echo(f"(and {len(changes) - SHOWN} more; --json has them all)")
     for shard in heavy:
         share = lately[shard] / sum(lately.values())
         click.echo(
@@ -63,12 +75,19 @@ def show_shards(every: bool, as_json: bool, home: Path) -> None:
         )
 
 
-def _owners(crawl: Crawl) -> dict[int, str]:
-    """Shard → the cell that owns it; empty where no fleet runs or its exchange is away."""
-    return {shard: owner.cell for shard, owner in _table(crawl).items()}
+def _changes(table: dict[int, ShardOwner]) -> dict[int, str]:
+    """What happens to shards that are not simply crawled by their owner."""
+    found = {}
+    for shard, owner in table.items():
+        if owner.lost:
+            found[shard] = f"is rebuilt by {owner.cell}: its state was gone"
+        elif owner.to:
+            found[shard] = f"is on its way from {owner.cell} to {owner.to}"
+    return found
 
 
 def _table(crawl: Crawl) -> dict[int, ShardOwner]:
+    """Shard → its record; empty where no fleet runs or its exchange is away."""
     if crawl.running_fleet is None:
         return {}
     try:
