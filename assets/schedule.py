@@ -29,7 +29,7 @@ from crawl_platform.lake.tables import DECISIONS
 from crawl_platform.scheduling.group_prior import pooled
 from crawl_platform.settings import Refresh, Settings
 from resources.fleet import FleetResource
-from resources.lake import LakeResource, version_metadata
+from resources.lake import LakeResource, Reading, version_metadata
 
 GROUP = "schedule"
 OWNERS = ["team:crawl"]
@@ -226,7 +226,12 @@ def priors_in_force(lake: LakeResource, inputs: Mapping[str, int], refresh: Refr
     """The priors of all groups, of each host and of all together, at the versions that a window stands on."""
     at = {name: inputs[name] for name in ("change_rates", "cold_priors") if name in inputs}
     with lake.read("change_rates", "cold_priors", at=at) as reading:
-        rows = reading.rows(PRIORS)
+        return priors_of(reading, refresh)
+
+
+def priors_of(reading: Reading, refresh: Refresh) -> GroupPriors:
+    """What `change_rates` and `cold_priors` say, as cells are told it."""
+    rows = reading.rows(PRIORS)
     if not rows:
         unknown = prior_of(refresh.prior_shape, refresh.prior_rate)
         return GroupPriors((unknown.a, unknown.b), {}, {})

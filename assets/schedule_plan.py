@@ -13,7 +13,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from assets.schedule_work import Work
+from assets.schedule_work import Levels, Work
 from crawl_platform.clock import as_datetime
 from crawl_platform.fleet.messages import ScheduleWindow
 from crawl_platform.lake.tables import CRAWL_SCHEDULE
@@ -78,7 +78,7 @@ def plan_window(work: Work, window_id: str) -> Plan:
     by_lot = cost * (1.0 - random.random(len(most)))  # above 0; chance, not value, says whose draw finds room
     kept = allocate(first, first, cost, by_lot, budget, reserved, width=STEADY, **limits)
     halved = np.minimum(np.minimum(width(work.fetches), work.pages), VARIETY * work.host_most[work.host])
-    given = allocate(work.eligible, most, cost, value, budget, kept, width=halved, **limits)
+    given = _by_value(work, most, cost, value, halved, kept)
     promised = np.minimum(reserved, given)
     given = given + _for_links_to_come(work, given, cost)
     return Plan(
@@ -92,6 +92,44 @@ def plan_window(work: Work, window_id: str) -> Plan:
         marginal(given, halved, value, cost),
         np.where((room > 0) & _any_on_host(work, kept < first), np.nan, drawn.propensity),
     )
+
+
+def _by_value(work: Work, most: Ints, cost: Floats, value: Floats, halved: Floats, kept: Ints) -> Ints:
+    """Fetches (G,): `kept`, and the rest where the next one is worth most for its cost.
+
+    Both kinds of visits are counted in days of freshness. One of a known page is worth its index. What a first visit
+    brings is known on average; groups differ in it as their news do (`value`, against the mean of all).
+    """
+    n, levels = len(most), work.levels or Levels(*(np.zeros(0, np.int64) for _ in range(3)))
+    first = np.ones(n) if work.first is None else work.first
+    usual = float(np.average(value, weights=np.maximum(work.fetches, 1e-9))) if n else 1.0
+    again = np.bincount(levels.group, levels.visits, n).astype(np.int64)
+    group = np.concatenate((np.arange(n), levels.group))
+    worth_again = levels.worth * work.host_value[work.host[levels.group]]
+    wanted = np.concatenate((np.clip(work.eligible - again, 0, None), levels.visits))
+    worth_each = np.concatenate((first * value / max(usual, 1e-9), worth_again))
+    low = _kept_by_level(kept, levels, n)
+    given = allocate(
+        wanted,
+        np.minimum(wanted, most[group]),
+        cost[group],
+        worth_each,
+        float(work.budget),
+        np.concatenate((np.clip(kept - np.bincount(levels.group, low, n).astype(np.int64), 0, None), low)),
+        host=work.host[group],
+        host_most=work.host_most,
+        width=np.concatenate((halved, np.full(len(levels.group), STEADY))),
+    )
+    return np.bincount(group, given, n).astype(np.int64)
+
+
+def _kept_by_level(kept: Ints, levels: Levels, n: int) -> Ints:
+    """What is kept of each level of visits: the best of each group first."""
+    so_far = np.cumsum(levels.visits) - levels.visits
+    begins = np.full(n, np.iinfo(np.int64).max)
+    np.minimum.at(begins, levels.group, so_far)
+    low: Ints = np.clip(kept[levels.group] - (so_far - begins[levels.group]), 0, levels.visits)
+    return low
 
 
 def _random(window_id: str) -> np.random.Generator:

@@ -5,17 +5,19 @@ Everything is summed up in the database: arrays have one value per group, never 
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawl_platform.clock import as_datetime
+from crawl_platform.clock import DAY, as_datetime
 from crawl_platform.fetch.outcome import DISPOSITIONS
 from crawl_platform.fleet.messages import ScheduleWindow
+from crawl_platform.frontier.lease import value_at
 from crawl_platform.frontier.posterior import prior_of
 from crawl_platform.scheduling.bandit import FADE
 from crawl_platform.scheduling.change_rate import SMALLEST
+from crawl_platform.scheduling.refresh import bayes_index
 from crawl_platform.settings import Settings
 from resources.lake import Reading
 
@@ -27,6 +29,8 @@ HEADROOM = 0.9
 """Share of the measured capacity that is planned: the rest is for the fast lanes and for surprises."""
 REMEMBERED = 300
 """Windows after which what a group brought counts a twentieth (0.99^300) and is not read any more."""
+PER_OCTAVE = 2
+"""Steps in which the worth of visits is told per factor of two."""
 EQUAL_SHARE = 0.5
 """A host's value is half its share of trust and half an equal share, so that no seed host starves."""
 
@@ -39,26 +43,36 @@ page AS (
         arg_max(template, started_at) AS template,
         epoch(max(started_at) FILTER (outcome IN ({_SEEN}))) AS seen,
         coalesce(arg_max(rate_a, started_at), 0) AS da, coalesce(arg_max(rate_b, started_at), 0) AS db,
-        arg_max(outcome, started_at) IN ({_OVER}) AS over
+        arg_max(value, started_at)::DOUBLE AS value, arg_max(outcome, started_at) IN ({_OVER}) AS over
     FROM fetches WHERE kind = 'page' GROUP BY host, url
 )
 """
 """Each page that was ever asked for, as its last fetch left it; `over`: not to be fetched again."""
 
-WORK = f"""
-WITH {PAGE}, prior AS (
+PRIOR = """
+prior AS (
     SELECT host, group_id, prior_a, prior_b FROM cold_priors
     UNION ALL
     SELECT host, group_id, prior_a, prior_b FROM change_rates r ANTI JOIN cold_priors c USING (host, group_id)
-), belief AS (
-    SELECT p.host, p.group_id, p.template, p.seen,
+)
+"""
+"""What is believed of a group's pages before they have a history."""
+
+VISIT = f"""
+{PAGE}, {PRIOR}, belief AS (
+    SELECT p.host, p.group_id, p.template, p.seen, coalesce(p.value, $value) AS value,
         greatest(coalesce(q.prior_a, $prior_a) + p.da, {SMALLEST}) AS a,
         greatest(coalesce(q.prior_b, $prior_b) + p.db, {SMALLEST} * coalesce(q.prior_b, $prior_b)) AS b
     FROM page p LEFT JOIN prior q ON q.host = p.host AND q.group_id = p.group_id WHERE NOT p.over
 ), visit AS (
     SELECT *, least(greatest(86400 * b * (pow(1 - $least_change, -1 / a) - 1), $shortest), $longest) AS wait
     FROM belief
-), refresh AS (
+)
+"""
+"""What is believed of each of them, and `wait`: seconds after which a visit is worth its cost."""
+
+WORK = f"""
+WITH {VISIT}, refresh AS (
     SELECT host, group_id, any_value(template) AS template,
         count(*) FILTER (seen IS NULL) AS tried,
         count(*) FILTER (seen + wait < $ends) AS pages,
@@ -67,15 +81,35 @@ WITH {PAGE}, prior AS (
         avg($ends - seen - $longest) FILTER (seen + $longest < $ends) AS late
     FROM visit GROUP BY host, group_id
 ), waiting AS (
-    SELECT host, coalesce(group_id, 0) AS group_id, count(*) AS urls
+    SELECT host, coalesce(group_id, 0) AS group_id, count(*) AS urls, avg(value)::DOUBLE AS value
     FROM frontier_now f ANTI JOIN page p ON p.url = f.url
     WHERE state = 'queued' GROUP BY ALL
 )
 SELECT coalesce(r.host, w.host) AS host, coalesce(r.group_id, w.group_id)::BIGINT AS group_id, r.template,
     coalesce(r.tried, 0) + coalesce(w.urls, 0) AS queued, coalesce(r.pages, 0) AS pages,
-    coalesce(r.visits, 0)::DOUBLE AS visits, coalesce(r.overdue, 0) AS overdue, coalesce(r.late, 0) AS late
+    coalesce(r.visits, 0)::DOUBLE AS visits, coalesce(r.overdue, 0) AS overdue, coalesce(r.late, 0) AS late,
+    w.value
 FROM refresh r FULL JOIN waiting w ON w.host = r.host AND w.group_id = r.group_id
 """
+
+LEVELS = f"""
+WITH {VISIT}, planned AS (
+    SELECT host, group_id, a, b, value, ($ends - seen) / 86400 AS age, 1 AS visits FROM visit
+    WHERE seen + wait < $ends
+    UNION ALL
+    SELECT host, group_id, a, b, value, wait / 86400, floor(($ends - greatest(seen + wait, $starts)) / wait)
+    FROM visit WHERE seen + wait < $ends
+), valued AS (
+    SELECT host, group_id, visits, value * (CASE WHEN abs(a - 1) < 1e-9 THEN b * ln(1 + age / b)
+        ELSE b / (a - 1) * (1 - pow(1 + age / b, 1 - a)) END - age * pow(1 + age / b, -a)) AS worth
+    FROM planned WHERE visits > 0
+)
+SELECT host, group_id, pow(2, floor({PER_OCTAVE} * log2(greatest(worth, 1e-12))) / {PER_OCTAVE}) AS worth,
+    sum(visits)::BIGINT AS visits
+FROM valued GROUP BY ALL ORDER BY host, group_id, worth DESC
+"""
+"""Visits that a window has room for, by what they are worth at its end: the index of `scheduling.refresh`, in steps.
+A page that may be visited again and again is worth what it is at its shortest interval."""
 
 HISTORY = f"""
 WITH {PAGE}, recent AS (
@@ -105,15 +139,20 @@ the links that nobody had shown before, so that sixty of them are not worth sixt
 percentile of all fetches."""
 
 GROUPS = f"""
+WITH {PRIOR}
 SELECT h.host, g.group_id, g.template, g.queued, g.pages, g.visits, g.overdue, g.late,
+    coalesce(g.value, $value) AS value,
+    coalesce(q.prior_a, $prior_a) AS prior_a, coalesce(q.prior_b, $prior_b) AS prior_b,
     coalesce(b.reward, 0) AS reward, coalesce(b.fetches, 0) AS fetches,
     coalesce(b.measured, 0) AS measured, coalesce(b.duration, 0) AS duration, coalesce(b.size, 0) AS size
 FROM hosts_now h JOIN (
     SELECT host, group_id, any_value(template) AS template, sum(queued)::DOUBLE AS queued,
-        sum(pages)::DOUBLE AS pages, sum(visits) AS visits, sum(overdue)::BIGINT AS overdue, max(late) AS late
-    FROM (FROM ({WORK}) UNION ALL SELECT host, 0, NULL, 0, 0, 0, 0, 0 FROM hosts_now) GROUP BY host, group_id
+        sum(pages)::DOUBLE AS pages, sum(visits) AS visits, sum(overdue)::BIGINT AS overdue, max(late) AS late,
+        max(value) AS value
+    FROM (FROM ({WORK}) UNION ALL SELECT host, 0, NULL, 0, 0, 0, 0, 0, NULL FROM hosts_now) GROUP BY host, group_id
 ) g ON g.host = h.host
 LEFT JOIN ({HISTORY}) b ON b.host = g.host AND b.group_id = g.group_id
+LEFT JOIN prior q ON q.host = g.host AND q.group_id = g.group_id
 WHERE h.state = 'seed' ORDER BY h.host, g.group_id
 """
 """Group 0 of every host is there in any case: its pages that have no group yet, and those yet to be found."""
@@ -171,6 +210,19 @@ class Work:
     size: Floats
     so_far: float
     budget: int
+    first: Floats | None = None
+    """What a first visit is worth (days of freshness), by group; where it is not known all are worth the same."""
+    levels: "Levels | None" = None
+    """What the other visits are worth, as far as it is known."""
+
+
+class Levels(NamedTuple):
+    """Visits of known pages, by their group (its place in `Work`) and what each is worth (days of freshness), the
+    best of each group first."""
+
+    group: Ints
+    worth: Floats
+    visits: Ints
 
 
 def work_of(reading: Reading, settings: Settings, window: ScheduleWindow) -> Work:
@@ -201,8 +253,36 @@ def work_of(reading: Reading, settings: Settings, window: ScheduleWindow) -> Wor
         overdue=np.asarray(groups["overdue"], np.int64),
         **{name: np.asarray(groups[name], np.float64) for name in NUMBERS},
         so_far=float(reading.number(SO_FAR)),
+        first=bayes_index(
+            *(np.asarray(groups[name], np.float64) for name in ("prior_a", "prior_b")),
+            settings.refresh.interval_max / DAY,
+            np.asarray(groups["value"], np.float64),
+        ),
+        levels=_levels(reading, settings, window, number, host, group),
         budget=capacity(reading, settings, window.starts_at, seconds),
     )
+
+
+def _levels(
+    reading: Reading,
+    settings: Settings,
+    window: ScheduleWindow,
+    number: dict[str, int],
+    host: Ints,
+    group: Ints,
+) -> Levels:
+    known = _parameters(settings, window)
+    parameters = {name: value for name, value in known.items() if f"${name}" in LEVELS}
+    found = reading.connection.execute(LEVELS, parameters).fetchnumpy()
+    place = {pair: g for g, pair in enumerate(zip(host.tolist(), group.tolist(), strict=True))}
+    places = [
+        place.get((number.get(str(name), -1), int(g)), -1)
+        for name, g in zip(found["host"], found["group_id"], strict=True)
+    ]
+    of_group = np.array(places, np.int64)
+    seed = of_group >= 0
+    worth, visits = np.asarray(found["worth"], np.float64), np.asarray(found["visits"], np.int64)
+    return Levels(of_group[seed], worth[seed], visits[seed])
 
 
 def _parameters(settings: Settings, window: ScheduleWindow) -> dict[str, Any]:
@@ -216,6 +296,7 @@ def _parameters(settings: Settings, window: ScheduleWindow) -> dict[str, Any]:
         "shortest": refresh.interval_min,
         "longest": refresh.interval_max,
         "least_change": refresh.least_change,
+        "value": value_at(1),
         "prior_a": unknown.a,
         "prior_b": unknown.b,
     }

@@ -80,7 +80,8 @@ class FrontierRig:
         self.book = HostBook(self.n_shards)
         for name, state in self.directives.items():
             self.book.set(name, state)
-        self.gates = Gates(self.politeness, self.clock.boottime())
+        rules = HostRules(self.settings)
+        self.gates = Gates(self.politeness, self.clock.boottime(), rules)
         self.robots = RobotsCache(AGENT, self.politeness)
         identities = Identities(self.pool, IdentityHealth())
         self.admission = Admission(self.book, self.robots, self.gates, identities)
@@ -90,7 +91,7 @@ class FrontierRig:
             book=self.book,
             gates=self.gates,
             robots=self.robots,
-            rules=HostRules(self.settings),
+            rules=rules,
             refresh=self.refresh,
             admission=self.admission,
         )
