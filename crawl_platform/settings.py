@@ -196,7 +196,7 @@ class Frontier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """URLs that are known without a look at the disk, as far as they come: 8 bytes each, 11 with the tables that this
     one has grown from."""
     active_hosts: int = 10_000
-    """Hosts of a cell the heads of whose queues are kept in memory, some 10 KB each."""
+    """Hosts of a cell that are kept in memory with the heads of their queues, some 15 KB each; the others rest."""
     max_urls_per_page: int = 5_000
 
 

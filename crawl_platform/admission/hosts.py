@@ -60,9 +60,9 @@ class HostBook:
 
     def bars(self, host: str, url: str) -> bool:
         """Whether this URL of a host is excluded, or being purged, though its host is not."""
-        if any("://" in pattern and url.startswith(pattern) for pattern in self.purging):
+        if self.purging and any("://" in pattern and url.startswith(pattern) for pattern in self.purging):
             return True
-        return any(map(url.startswith, self._excluded_urls.get(host, ())))
+        return host in self._excluded_urls and any(map(url.startswith, self._excluded_urls[host]))
 
     def bars_some(self, host: str) -> bool:
         """Whether there may be such URLs of `host`."""

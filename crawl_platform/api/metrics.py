@@ -53,7 +53,7 @@ FROM_BEATS: tuple[Family, ...] = (
         "Share of unknown URLs that cost a look at the disk since the cell started; 0.001 is promised.",
     ),
     ("seen_filters", "crawl_seen_filters", "Bloom filters of the seen set."),
-    ("active_hosts", "crawl_active_hosts", "Hosts the heads of whose queues are in memory."),
+    ("active_hosts", "crawl_active_hosts", "Hosts that are in memory; the others rest."),
     ("slowed_hosts", "crawl_slowed_hosts", "Hosts that are asked more slowly than usual, being unwell."),
     (
         "slowed_addresses",

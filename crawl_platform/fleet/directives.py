@@ -135,8 +135,10 @@ class Directives:
 
     def _note_exclusion(self, host: str) -> None:
         """The event row of an excluded host that is ours, once."""
+        if self._frontier.book.state(host) != EXCLUDED:
+            return
         state = self._frontier.hosts[host]
-        if self._frontier.book.state(host) != EXCLUDED or state.record.excluded:
+        if state.record.excluded:
             return
         found = (p for p in self._policies.values() if p.state == EXCLUDED and matches(p.name, host))
         policy = next(found, None)

@@ -74,7 +74,7 @@ class Telemetry:
             "latency_p50_ms": self._quantile(0.5),
             "latency_p95_ms": self._quantile(0.95),
             "known_urls": frontier.known,
-            "queued": sum(state.record.queued for state in frontier.hosts.values()),
+            "queued": frontier.hosts.queued,
             "hosts": len(frontier.hosts),
             "unforgotten": len(outbox.manifests()),
             "rss_bytes": self._process.memory_info().rss,
@@ -89,11 +89,11 @@ class Telemetry:
         return row
 
     def _look_at_paces(self, frontier: Frontier) -> None:
-        slowed = [state for state in frontier.hosts.values() if state.record.pace.delay]
+        slowed = frontier.hosts.slowed()
         self._slowed = {
             "slowed_hosts": len(slowed),
             "slowed_addresses": frontier.gates.paces.slowed,
-            "longest_delay": max((frontier.delay(s.record, s.host) for s in slowed), default=0.0),
+            "longest_delay": max(slowed, default=0.0),
         }
 
     def _mean_latency(self) -> float:
@@ -121,7 +121,7 @@ class Telemetry:
             "rate": frontier.emit_rate,
             "seen_false_positive_rate": frontier.seen.false_positive_rate,
             "seen_filters": frontier.seen.generations,
-            "active_hosts": len(frontier.active),
+            "active_hosts": len(frontier.hosts.awake),
             "impolite": self.counts["impolite"],
             **self._slowed,
             **{name: count for name, count in self.counts.items() if name.startswith(OUTCOME)},

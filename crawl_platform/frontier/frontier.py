@@ -9,7 +9,6 @@ commits, so a crash redelivers it.
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
 
 from crawl_platform.admission.hosts import EXCLUDED, SEED, HostBook
@@ -20,6 +19,7 @@ from crawl_platform.admission.robots import RobotsCache
 from crawl_platform.admission.rules import HostRules
 from crawl_platform.admission.service import Admission, Answer, Reason
 from crawl_platform.frontier.hosts import CAPPED, Agenda, Entry, HostState
+from crawl_platform.frontier.known_hosts import KnownHosts
 from crawl_platform.frontier.kv import OrderedKV, prefix_end
 from crawl_platform.frontier.lease import Lease, RobotsLease
 from crawl_platform.frontier.line import Line
@@ -44,7 +44,7 @@ from crawl_platform.frontier.records import (
 from crawl_platform.frontier.revisits import Revisits
 from crawl_platform.frontier.seen import RecentSet, SeenSet
 from crawl_platform.frontier.seen_log import SeenLog
-from crawl_platform.frontier.windows import Window, Windows
+from crawl_platform.frontier.windows import NONE, Window, Windows
 from crawl_platform.scheduling.split import SplitCredit, target_share
 from crawl_platform.settings import Frontier as FrontierSettings
 from crawl_platform.settings import Refresh
@@ -97,9 +97,9 @@ class Frontier:
         self.refresh = refresh
         self.admission = admission
         self.revisits = Revisits(refresh, rules.plain.sitemaps)
-        self.hosts: dict[str, HostState] = {}
-        self.active: dict[str, HostState] = {}
-        """Hosts the heads of whose queues are in memory, by when they were last served."""
+        self.windows = Windows()
+        limits = rules.plain.frontier
+        self.hosts = KnownHosts(kv, book.shard, self.windows, self.delay, limits.active_hosts)
         self.moved = MovedRobots(kv, shards, book, rules)
         robots.recall = self.moved.written
         self.agenda = Agenda()
@@ -108,7 +108,6 @@ class Frontier:
         """Unproven hosts whose turn came while enough of them had a slot; a set in order."""
         self.held: dict[str, None] = {}
         """Hosts whose turn came while their domain was paused; a set in order."""
-        limits = rules.plain.frontier
         self.seen = SeenSet(
             limits.bloom_capacity,
             limits.seen_cache,
@@ -126,7 +125,6 @@ class Frontier:
         self.dead = 0
         self.turned_away: Counter[str] = Counter()
         """Links that did not enter since the start, by reason."""
-        self.windows = Windows()
         self.addresses: dict[str, str] = {}
         """Address pinned per host, as far as known: the address gate is looked at before a claim."""
         self.denied: list[Lease] = []
@@ -175,7 +173,8 @@ class Frontier:
         for key, value in self._shard_scan(b"h", shard):
             host = key[3:].decode()
             record = decode(value, HostRecord)
-            state = self.hosts[host] = HostState(host, shard, record, threshold=record.threshold)
+            state = HostState(host, shard, record, threshold=record.threshold, stored=hash(value))
+            self.hosts[host] = state
             self.windows.recall(state)
             self.known += record.known
             self.fetched += record.fetched
@@ -207,11 +206,13 @@ class Frontier:
         ends or releases it.
         """
         self._follow_clock(now, boot)
-        for wanted in self.moved.newly_wanted(self.hosts, now):
-            self.reschedule(wanted, now, boot)
-        for parked in list(islice(self.parked, max(room, 0))):
-            del self.parked[parked]
-            self.agenda.put(parked, boot)
+        if self.moved.errands.fresh:
+            for wanted in self.moved.newly_wanted(self.hosts, now):
+                self.reschedule(wanted, now, boot)
+        if self.parked:
+            for parked in list(islice(self.parked, max(room, 0))):
+                del self.parked[parked]
+                self.agenda.put(parked, boot)
         while (host := self._next_host(now, boot)) is not None:
             if self._stands_still(host):
                 self.held[host] = None
@@ -269,7 +270,7 @@ class Frontier:
         if state is None or state.in_flight or blocked:
             self.line.enter(host, math.inf)  # seen to at once, and no turn
             return
-        self._keep_heads(state)
+        self._keep(state)
         worth, age = self._worth(state, now)
         self.line.enter(host, worth)
         self.agenda.put(host, boot + max(age * LOOK_ANEW, 1.0))
@@ -303,8 +304,12 @@ class Frontier:
         """Somebody has stepped the wall clock: hosts that sleep until something is due are looked at anew. A step back
         that is made good would leave them asleep for as long as it was wide."""
         before, self._utc_at_boot = self._utc_at_boot, now - boot
-        if abs(self._utc_at_boot - before) > CLOCK_STEP:
-            for host in self.hosts:
+        step = self._utc_at_boot - before
+        if abs(step) > CLOCK_STEP:
+            for host, _ in self.hosts.resting():  # not read for that: what they wait for has moved by so much
+                if (at := self.agenda.at(host)) is not None:
+                    self.agenda.put(host, max(self.gates.host_ready_at(host), at - step))
+            for host in list(self.hosts.awake):
                 self.reschedule(host, now, boot)
 
     def _next(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
@@ -346,7 +351,8 @@ class Frontier:
             if choice is None:
                 self._sleep(state, now, boot)
                 return None
-            lane, url, both = choice
+            lane, entry, share = choice
+            url = entry.url
             origin = origin_of_canonical(url)
             answer = self.admission.page(origin, state.host, url, now, boot, state.record.refused)
             if answer.reason is Reason.ROBOTS_FIRST:
@@ -358,71 +364,80 @@ class Frontier:
             if answer.reason in (Reason.ROBOTS_UNREACHABLE, Reason.IDENTITY):
                 self.agenda.put(state.host, answer.retry_at)
                 return None
-            data = state.record_of(self.kv, lane, url)
-            record = decode(data, UrlRecord) if data is not None else UrlRecord()
-            state.leased[url] = False
-            lease = Lease(url, state.host, state.shard, lane, record)
-            refused = self._refused(lease, answer, now)
+            record = self._record(state, lane, entry)
+            state.claim(lane, entry)
+            refused = self._refused(state, url, lane, record, answer, now)
             if refused:
-                self.denied.append(replace(lease, refused=refused))
+                self.denied.append(Lease(url, state.host, state.shard, lane, record, refused=refused))
                 continue
-            return replace(lease, share=self._charge(state, lease, both, now))
+            self._charge(state, lane, record, share, now)
+            return Lease(url, state.host, state.shard, lane, record, share)
         return None
 
-    def _refused(self, lease: Lease, answer: Answer, now: float) -> str:
+    def _record(self, state: HostState, lane: int, entry: Entry) -> UrlRecord:
+        """The record of a URL that is about to be claimed: from the store only if its place does not say it all."""
+        if lane == DISCOVERY and (waiting := entry.waiting).whole:
+            return waiting.record(entry.rank)
+        data = state.record_of(self.kv, lane, entry.url)
+        return decode(data, UrlRecord) if data is not None else UrlRecord()
+
+    def _refused(
+        self, state: HostState, url: str, lane: int, record: UrlRecord, answer: Answer, now: float
+    ) -> str:
         """Why a claimed URL is not fetched; empty if it is. What holds for good comes first."""
-        if self.book.bars(lease.host, lease.url):
+        if self.book.bars(state.host, url):
             return EXCLUDED
-        if self.below_surface(lease):
+        if lane != FASTLANE and self._below_surface(state, record):
             return BELOW_SURFACE
         if answer.reason is not Reason.ADMITTED:
             return str(answer.reason)
-        if self.past_sitemaps(lease, now):
+        if lane == FASTLANE:
+            return ""
+        if record.kind != PAGE and self._past_sitemaps(state, now):
             return SITEMAP_BUDGET
-        return lease.record.reason if self._still_unwanted(lease) else ""
+        return record.reason if record.reason and self._still_unwanted(state.host, record.reason) else ""
 
-    def _still_unwanted(self, lease: Lease) -> bool:
+    def _still_unwanted(self, host: str, reason: str) -> bool:
         """Whether the page itself has refused its use, and the policy is the one under which that meant to stop."""
-        if not lease.record.reason.startswith(BY_PAGE) or lease.lane == FASTLANE:
-            return False
-        return lease.record.reason == dropped_by_page(self.rules.of(lease.host).citizenship)
+        return reason.startswith(BY_PAGE) and reason == dropped_by_page(self.rules.of(host).citizenship)
 
     def delay(self, record: HostRecord, host: str) -> float:
         """Seconds from the end of a request to `host` to the start of the next: the delay in force."""
         return self.gates.delay(host, record.crawl_delay, record.pace)
 
-    def below_surface(self, lease: Lease) -> bool:
-        """Whether the host is in surface mode and this page lies too deep (a request goes through)."""
-        deep = lease.record.depth > self.limits(lease.host).surface_depth
-        return deep and self.hosts[lease.host].record.surface and lease.lane != FASTLANE
+    def _below_surface(self, state: HostState, record: UrlRecord) -> bool:
+        """Whether the host is in surface mode and this page lies too deep."""
+        return state.record.surface and record.depth > self.limits(state.host).surface_depth
 
-    def past_sitemaps(self, lease: Lease, now: float) -> bool:
-        """Whether it is a sitemap or feed, and its host's have used up what may be read of them in a day."""
-        if lease.record.kind == PAGE or lease.lane == FASTLANE:
-            return False
-        return over_budget(self.hosts[lease.host].record, now, self.rules.of(lease.host).sitemaps)
+    def _past_sitemaps(self, state: HostState, now: float) -> bool:
+        """Whether the host's sitemaps and feeds have used up what may be read of them in a day."""
+        return over_budget(state.record, now, self.rules.of(state.host).sitemaps)
 
-    def _choose(self, state: HostState, now: float) -> tuple[int, str, bool] | None:
-        """(lane, url, both lanes had work) for a host whose turn it is."""
-        for lane in URGENT:
+    def _choose(self, state: HostState, now: float) -> tuple[int, Entry, float | None] | None:
+        """(lane, entry, share at which the split is charged) for a host whose turn it is; no share where only one
+        lane has work."""
+        for lane in URGENT if state.may_have(URGENT) else ():
             urgent = self._ripe(state, lane, now)
             if urgent is not None:
-                return lane, urgent.url, False
-        if self.windows.spent(state, now):
-            return None
-        state.bar(self.windows.spent_groups(state, now))
+                return lane, urgent, None
+        if self.windows.in_force(state.shard, now) is not None:
+            if self.windows.spent(state, now):
+                return None
+            state.bar(self.windows.spent_groups(state, now))
+        elif state.barred:
+            state.bar(NONE)
         new, old = self._ripe(state, DISCOVERY, now), self._ripe(state, REFRESH, now)
-        both = new is not None and old is not None
-        if new is not None and (old is None or self.split.next_lane(self.share()) == "discovery"):
-            return DISCOVERY, new.url, both
+        share = self.share() if new is not None and old is not None else None
+        if new is not None and (share is None or self.split.next_lane(share) == "discovery"):
+            return DISCOVERY, new, share
         page = self.revisits.best(state, self.kv, now)
         if page is None:
             page = self.revisits.spare(state, self.kv, now)
-        return None if page is None else (REFRESH, page.url, both)
+        return None if page is None else (REFRESH, page, share)
 
     def _ripe(self, state: HostState, lane: int, now: float) -> Entry | None:
         head = state.head(self.kv, lane)
-        return head if head is not None and head.rank <= int(now * 1000) else None
+        return head if head is not None and head.rank <= now * 1000 else None
 
     def share(self) -> float:
         """Discovery's present share of the turns that both lanes want."""
@@ -440,20 +455,20 @@ class Frontier:
         """URLs that wait for their first success."""
         return self.known - self.fetched - self.dead
 
-    def _charge(self, state: HostState, lease: Lease, both: bool, now: float) -> float | None:
-        """Count the turn; returns the share at which the split was charged, None if it was not."""
-        self.windows.charge(state, lease.lane, lease.record.group)
-        if lease.lane in URGENT:
-            return None
-        if lease.lane == REFRESH:
+    def _charge(
+        self, state: HostState, lane: int, record: UrlRecord, share: float | None, now: float
+    ) -> None:
+        """Count the turn."""
+        self.windows.charge(state, lane, record.group)
+        if lane in URGENT:
+            return
+        if lane == REFRESH:
             state.refresh_turns += 1
-            self.revisits.taken(state, lease.record, now, self.delay(state.record, state.host))
-        if not both:
+            self.revisits.taken(state, record, now, self.delay(state.record, state.host))
+        if share is None:
             self.split.lend()
-            return None
-        share = self.share()
-        self.split.charge(share)
-        return share
+        else:
+            self.split.charge(share)
 
     def _refund(self, state: HostState, lease: Lease) -> None:
         self.windows.charge(state, lease.lane, lease.record.group, -1)
@@ -463,7 +478,7 @@ class Frontier:
 
     def _sleep(self, state: HostState, now: float, boot: float) -> None:
         """Nothing to do for the host now: come back when its next entry ripens or its window ends."""
-        self._keep_heads(state)
+        self._keep(state)
         urgent, split = state.next_rank(self.kv, URGENT), state.next_rank(self.kv, CAPPED)
         window = self.windows.in_force(state.shard, now)
         spent = self.windows.spent(state, now)
@@ -479,13 +494,9 @@ class Frontier:
             at = self.revisits.rests(state, boot, at, self.delay(state.record, state.host), boot - now)
         self.agenda.put(state.host, at)
 
-    def _keep_heads(self, state: HostState) -> None:
-        """The heads of its queues are wanted: they stay in memory, those of the host that was served longest ago may
-        go. What is known of hosts beyond that is a record and a time on the agenda."""
-        self.active.pop(state.host, None)
-        self.active[state.host] = state
-        if len(self.active) > self.rules.plain.frontier.active_hosts:
-            self.active.pop(next(iter(self.active))).queues_changed()
+    def _keep(self, state: HostState) -> None:
+        if not state.guest:
+            self.hosts.keep(state)
 
     # after a fetch
 
@@ -494,21 +505,22 @@ class Frontier:
         state = self.state(host)
         if state is None or state.in_flight:
             return
-        self._keep_heads(state)
-        wakes = [rank / 1000] if (rank := state.next_rank(self.kv)) is not None else []
+        ready = self.gates.host_ready_at(host)
+        if ready == math.inf:
+            return
+        self._keep(state)
+        rank = state.next_rank(self.kv)
+        wake = math.inf if rank is None else rank / 1000
         if self.moved.errands.waits(host):
-            wakes.append(now)
+            wake = min(wake, now)
         window = self.windows.in_force(state.shard, now)
         if window is not None and state.passed_over:
-            wakes.append(self.windows.next_look(window, now))
-        if not wakes:
+            wake = min(wake, self.windows.next_look(window, now))
+        if wake == math.inf:
             self.agenda.drop(host)
             return
-        ready = self.gates.host_ready_at(host)
-        if ready == float("inf"):
-            return
-        at = max(ready, boot + max(min(wakes) - now, 0.0))
-        if not (state.passed_over or self.windows.spent(state, now)):
+        at = max(ready, boot + max(wake - now, 0.0))
+        if not (state.passed_over or (window is not None and self.windows.spent(state, now))):
             at = self.revisits.next_look(state, ready, at)
         self.agenda.put(host, at)
 
@@ -520,10 +532,14 @@ class Frontier:
 
     def free(self, host: str) -> None:
         """No request to `host` is in flight any more."""
-        for state in (self.hosts.get(host), self.moved.guests.get(host)):
-            if state is not None:
-                state.in_flight = False
-        self._part_with(host)
+        state = self.hosts.get(host)
+        if state is not None:
+            state.in_flight = False
+        if self.moved.guests:
+            guest = self.moved.guests.get(host)
+            if guest is not None:
+                guest.in_flight = False
+            self._part_with(host)
 
     def _part_with(self, host: str) -> None:
         """A guest that has served leaves nothing but its clock: whoever redirects a robots.txt to one made-up name
@@ -558,7 +574,10 @@ class Frontier:
     def open_windows(self, opened: Mapping[int, Window], now: float, boot: float) -> None:
         """Put the windows of some shards in force; what hosts used of others is forgotten."""
         self.windows.begin(opened, now)
-        for state in self.hosts.values():
+        for host, waits in self.hosts.resting():
+            if waits and self.book.shard(host) in opened and host in self.agenda:
+                self.agenda.put(host, max(self.gates.host_ready_at(host), boot))
+        for state in list(self.hosts.awake.values()):
             if state.shard in opened:
                 self.windows.recall(state)
                 state.bar(frozenset())

@@ -1,7 +1,7 @@
 """The seed hosts of a cell in memory: record, heads of their queues, and when each may be served next.
 
-Only the heads live here; the queues are on disk. They are read once and follow the store from then on (`follow`); for
-how many hosts they are kept is the frontier's to say (`frontier.active_hosts`). `Agenda` is the heap by next possible
+Only the heads live here; the queues are on disk. They are read once and follow the store from then on (`follow`); which
+hosts are in memory is up to `known_hosts`. `Agenda` is the heap by next possible
 time: a host is in it at most once, and not while a request to it is in flight.
 """
 
@@ -10,7 +10,10 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
+
+import msgspec
 
 from crawl_platform.frontier.kv import OrderedKV, prefix_end
 from crawl_platform.frontier.records import (
@@ -24,12 +27,12 @@ from crawl_platform.frontier.records import (
     host_key,
     lane_prefix,
     parse_queue_key,
-    url_key,
+    url_prefix,
 )
 
 HEAD = 16
 """Queue entries read ahead per host and lane."""
-PREFETCH = 8
+PREFETCH = HEAD
 """Records of queued URLs read together: one at a time each would cost a look at the disk of its own."""
 LOOK_AHEAD = 512
 """Entries looked at for those whose group may still be fetched in this window; the rest waits for its end."""
@@ -46,7 +49,7 @@ class Move(NamedTuple):
     data: bytes | None
 
 
-class Entry(NamedTuple):
+class Entry(msgspec.Struct, frozen=True, order=True, gc=False):
     """A place in a queue: due at `rank` (milliseconds)."""
 
     rank: int
@@ -58,8 +61,7 @@ class Entry(NamedTuple):
         return decode(self.data, Waiting)
 
 
-@dataclass(slots=True)
-class Look:
+class Look(msgspec.Struct, array_like=True):
     """The look through a host's refresh queue for pages that were planned for later than they would be today."""
 
     cursor: bytes | None = None
@@ -82,6 +84,9 @@ class HostState:
     records: dict[str, bytes] = field(default_factory=dict)
     """Records of queued URLs that are likely to be claimed next, as they are stored."""
     heads: dict[int, list[Entry]] = field(default_factory=dict)
+    """By lane what was read ahead of its queue and is not claimed; a lane without any may be left out."""
+    is_read: bool = False
+    """The heads are in memory."""
     more: set[int] = field(default_factory=set)
     """Lanes of which there is more than was read ahead."""
     barred: frozenset[int] = frozenset()
@@ -105,6 +110,13 @@ class HostState:
     """Not in the seed: nothing is asked of it but what a robots.txt of the seed has redirected to."""
     ran_errand: bool = False
     """Its last turn went to another host's robots.txt, so the next is for its own pages."""
+    stored: int = 0
+    """Hash of its record as it was last read from the store; 0: it was not."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request to it is in flight, or a URL of it claimed whose result is not committed."""
+        return self.in_flight or bool(self.leased)
 
     @property
     def key(self) -> bytes:
@@ -113,18 +125,23 @@ class HostState:
 
     def head(self, kv: OrderedKV, lane: int) -> Entry | None:
         """The first entry of `lane` that may be claimed once it is due."""
-        if self.heads and not self.barred:  # nearly always, and asked a dozen times per page
-            entries = self.heads[lane]
-            if entries and entries[0].url not in self.leased:
+        entries = self.heads.get(lane)
+        if entries:
+            if not self.barred:  # nearly always, and asked a dozen times per page
                 return entries[0]
-            if not entries and lane not in self.more:
-                return None
+        elif self.is_read and lane not in self.more:
+            return None
         return next(iter(self.ahead(kv, lane, 1)), None)
+
+    def may_have(self, lanes: Iterable[int]) -> bool:
+        """Whether there may be something in any of `lanes`."""
+        none = self.heads.keys().isdisjoint(lanes) and self.more.isdisjoint(lanes)
+        return not (self.is_read and none)
 
     def ahead(self, kv: OrderedKV, lane: int, count: int) -> list[Entry]:
         """The first entries of `lane` that are not leased and whose group is not barred: `count` at most, and
         at least one if there is any within reach."""
-        if not self.heads:
+        if not self.is_read:
             self._read_all(kv)
         found = self._free(lane, count)
         if not found and lane in self.more:
@@ -133,13 +150,10 @@ class HostState:
         return found
 
     def _free(self, lane: int, count: int) -> list[Entry]:
-        found: list[Entry] = []
-        for entry in self.heads[lane]:
-            if entry.url not in self.leased and not self._is_barred(lane, entry):
-                found.append(entry)
-                if len(found) == count:
-                    break
-        return found
+        entries = self.heads.get(lane, [])
+        if not self.barred:
+            return entries[:count]
+        return list(islice((entry for entry in entries if not self._is_barred(lane, entry)), count))
 
     def _is_barred(self, lane: int, entry: Entry) -> bool:
         if not self.barred or lane not in CAPPED or entry.waiting.group not in self.barred:
@@ -149,7 +163,7 @@ class HostState:
 
     def _read_all(self, kv: OrderedKV) -> None:
         """The heads of all lanes, which lie one after another: an empty lane costs nothing."""
-        lane = 0
+        self.is_read, lane = True, 0
         while lane < len(LANES):
             lane = self._read(kv, lane, len(LANES) - 1)
 
@@ -157,13 +171,13 @@ class HostState:
         """Read the heads of these lanes, up to one of which there is more; returns the lane after that one."""
         start = lane_prefix(self.shard, self.host, first)
         for lane in range(first, last + 1):
-            self.heads[lane] = []
+            self.heads.pop(lane, None)
             self.more.discard(lane)
         lane, looked_at, length = first, 0, len(start)
         for key, data in kv.scan(start, prefix_end(lane_prefix(self.shard, self.host, last))):
             if key[length - 1] != lane:
                 lane, looked_at = key[length - 1], 0
-            found = self.heads[lane]
+            found = self.heads.get(lane, [])
             if len(found) == HEAD or looked_at == LOOK_AHEAD + len(self.leased):
                 self.more.add(lane)
                 return lane + 1
@@ -171,21 +185,35 @@ class HostState:
             entry = Entry(*parse_queue_key(key, length), data)
             if entry.url not in self.leased and not self._is_barred(lane, entry):
                 found.append(entry)
+                self.heads[lane] = found
         return last + 1
+
+    def claim(self, lane: int, entry: Entry) -> None:
+        """Its URL is leased: it is no head any more."""
+        entries = self.heads.get(lane, [])
+        if entry in entries:  # else it was found further back in the queue
+            entries.remove(entry)
+        self.leased[entry.url] = False
 
     def follow(self, moves: Iterable[Move]) -> None:
         """These have happened in the store."""
-        if not self.heads:
+        if not self.is_read:
             return
         if self.barred or self.passed_over:  # what was passed over is not in the heads
             self.queues_changed()
             return
         for lane, rank, url, data in moves:
-            entries = self.heads[lane]
+            entries = self.heads.get(lane)
+            if entries is None:
+                if data is None or lane in self.more:
+                    continue
+                entries = self.heads[lane] = []
             place = bisect_left(entries, Entry(rank, url, b""))
-            if place < len(entries) and (entries[place].rank, entries[place].url) == (rank, url):
+            if place < len(entries) and entries[place].rank == rank and entries[place].url == url:
                 del entries[place]
-            if data is not None and (place < len(entries) or lane not in self.more):
+            if data is None or url in self.leased:  # what is leased will be looked at when it is released
+                continue
+            if place < len(entries) or lane not in self.more:
                 entries.insert(place, Entry(rank, url, data))
                 if len(entries) > 2 * HEAD:
                     del entries[HEAD:]
@@ -194,12 +222,14 @@ class HostState:
     def record_of(self, kv: OrderedKV, lane: int, url: str) -> bytes | None:
         """The stored record of a URL that is about to be claimed; those that are likely to be next come along."""
         if url not in self.records:
-            urls = [url, *(entry.url for entry in self._free(lane, PREFETCH) if entry.url != url)]
-            wanted = sorted((url_key(self.shard, self.host, each), each) for each in urls)
-            found = kv.get_many([key for key, _ in wanted])
-            self.records = {
-                each: data for (_, each), data in zip(wanted, found, strict=True) if data is not None
-            }
+            urls = dict.fromkeys((url, *(entry.url for entry in self._free(lane, PREFETCH))))
+            prefix = url_prefix(self.shard, self.host)
+            if len(self.records) > PREFETCH:  # of another lane, or overtaken by better ones
+                self.records.clear()
+            wanted = sorted(prefix + each.encode() for each in urls)
+            for key, data in zip(wanted, kv.get_many(wanted), strict=True):
+                if data is not None:
+                    self.records[key[len(prefix) :].decode()] = data
         return self.records.pop(url, None)
 
     def changed(self, url: str) -> None:
@@ -231,13 +261,21 @@ class HostState:
 
     def next_rank(self, kv: OrderedKV, lanes: Iterable[int] = range(len(LANES))) -> int | None:
         """The least rank (ms) over `lanes`: when the host has work in them."""
-        ranks = [head.rank for lane in lanes if (head := self.head(kv, lane)) is not None]
-        return min(ranks, default=None)
+        if not self.is_read:
+            self._read_all(kv)
+        least = None
+        for lane in lanes:
+            if lane in self.heads or lane in self.more:
+                head = self.head(kv, lane)
+                if head is not None and (least is None or head.rank < least):
+                    least = head.rank
+        return least
 
     def queues_changed(self) -> None:
         """Whatever is kept of the queues is to be read anew when it is needed."""
-        self.heads = {}
-        self.records = {}
+        self.is_read = False
+        self.heads.clear()
+        self.records.clear()
         self.more.clear()
         self.passed_over.clear()
 
@@ -256,8 +294,10 @@ class Agenda:
 
     def put(self, host: str, at: float) -> None:
         """Schedule `host`, replacing an earlier entry."""
-        self._at[host] = at, self._served.get(host, 0)
-        heapq.heappush(self._heap, (*self._at[host], host))
+        entry = at, self._served.get(host, 0)
+        if self._at.get(host) != entry:
+            self._at[host] = entry
+            heapq.heappush(self._heap, (*entry, host))
 
     def served(self, host: str) -> None:
         """A request to `host` was carried out."""

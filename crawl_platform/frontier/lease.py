@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from crawl_platform.frontier.records import PAGE, UrlRecord
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lease:
-    """A URL handed to a fetch. It stays in its durable queue until the result's epoch is committed."""
+    """A URL handed to a fetch. It stays in its durable queue until the result's epoch is committed. Never changed: to
+    be frozen would cost a microsecond."""
 
     url: str
     host: str

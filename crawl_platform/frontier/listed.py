@@ -121,6 +121,8 @@ class Listed:
         if found.sitemap not in ("", found.url) and not origin:
             record.second_group = self._named(host, found.sitemap)
         if self._heard(host, found, record) or record.second_group != origin:
+            if record.lane != NO_LANE:  # what its place says of it is another thing now
+                self._overlay.requeue(host, found.url, record, record.lane, record.rank)
             self._overlay.store(host, found.url, record)
 
     def _becomes_sitemap(self, host: str, record: UrlRecord, found: Found) -> bool:

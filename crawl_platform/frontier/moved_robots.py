@@ -4,7 +4,7 @@ A *guest* is a host outside the seed to which a robots.txt has redirected. Nothi
 pace, and it is forgotten when nothing waits there any more; only a back-off is written down, and outlives a restart.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Literal
 
 from crawl_platform.admission.hosts import EXCLUDED, HostBook
@@ -95,7 +95,7 @@ class MovedRobots:
 
     # errands at hosts of ours
 
-    def newly_wanted(self, hosts: dict[str, HostState], now: float) -> Iterator[str]:
+    def newly_wanted(self, hosts: Container[str], now: float) -> Iterator[str]:
         """Hosts at which something has begun to wait; those that are not among `hosts` become guests."""
         while self.errands.fresh:
             host = next(iter(self.errands.fresh))

@@ -10,7 +10,7 @@ import msgspec
 
 from crawl_platform.admission.hosts import SEED
 from crawl_platform.frontier.frontier import Frontier
-from crawl_platform.frontier.hosts import Move
+from crawl_platform.frontier.hosts import HostState, Move
 from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Found, Lease
 from crawl_platform.frontier.records import (
@@ -26,7 +26,7 @@ from crawl_platform.frontier.records import (
     encode,
     host_key,
     queue_key,
-    url_key,
+    url_prefix,
     waiting,
 )
 
@@ -68,6 +68,16 @@ class Plan:
         return len(self.batch)
 
 
+@dataclass(slots=True)
+class HostView:
+    """A host in one plan: what each look at it needs."""
+
+    shard: int
+    state: HostState | None
+    urls: bytes
+    """Beginning of the keys of its URLs."""
+
+
 class Overlay:
     """The changes of one plan so far. `records` are those it has looked at, by key of the store;
     those of URLs that it has let in are in its batch until then."""
@@ -77,12 +87,25 @@ class Overlay:
         self._now = now
         self.records: dict[bytes, UrlRecord] = {}
         self.plan = Plan()
+        self._views: dict[str, HostView] = {}
+
+    def view(self, host: str) -> HostView:
+        view = self._views.get(host)
+        if view is None:
+            shard = self._frontier.book.shard(host)
+            view = HostView(shard, self._frontier.hosts.get(host), url_prefix(shard, host))
+            self._views[host] = view
+        return view
+
+    def key(self, host: str, url: str) -> bytes:
+        """Of the URL's record in the store."""
+        return self.view(host).urls + url.encode()
 
     def get(self, key: bytes) -> bytes | None:
         return self._frontier.kv.get(key)
 
     def shard(self, host: str) -> int:
-        return self._frontier.book.shard(host)
+        return self.view(host).shard
 
     def state(self, host: str) -> str:
         return SEED if host in self.plan.admitted else self._frontier.book.state(host)
@@ -90,7 +113,7 @@ class Overlay:
     def host(self, host: str) -> HostRecord:
         record = self.plan.hosts.get(host)
         if record is None:
-            state = self._frontier.hosts.get(host)
+            state = self.view(host).state
             record = (
                 msgspec.structs.replace(state.record) if state is not None else HostRecord(since=self._now)
             )
@@ -98,7 +121,7 @@ class Overlay:
         return record
 
     def load(self, host: str, url: str) -> UrlRecord | None:
-        key = url_key(self._frontier.book.shard(host), host, url)
+        key = self.key(host, url)
         if key not in self.records:
             data = self.plan.batch.changes.get(key) or self._frontier.kv.get(key)
             if data is None:
@@ -108,27 +131,31 @@ class Overlay:
 
     def leased(self, lease: Lease) -> UrlRecord:
         """The record of a leased URL: a copy of what was claimed, unless it has been changed since."""
-        state = self._frontier.hosts.get(lease.host)
-        key = url_key(lease.shard, lease.host, lease.url)
-        unchanged = state is not None and state.leased.get(lease.url) is False
+        view = self.view(lease.host)
+        unchanged = view.state is not None and view.state.leased.get(lease.url) is False
         # A sitemap that proved a page is leased as one: its record is another than what was claimed.
-        if key not in self.records and unchanged and not lease.as_page:
-            self.records[key] = msgspec.structs.replace(lease.record)
+        if unchanged and not lease.as_page:
+            key = view.urls + lease.url.encode()
+            record = self.records.get(key)
+            if record is None:
+                record = self.records[key] = msgspec.structs.replace(lease.record)
+            return record
         return self.load(lease.host, lease.url) or lease.record
 
     def store(self, host: str, url: str, record: UrlRecord) -> None:
-        key = url_key(self._frontier.book.shard(host), host, url)
+        view = self.view(host)
+        key = view.urls + url.encode()
         self.records[key] = record
         self.plan.batch.put(key, encode(record))
-        state = self._frontier.hosts.get(host)
+        state = view.state
         if state is not None and (url in state.records or url in state.leased):
             self.plan.rewritten.append((host, url))
 
     def unqueue(self, host: str, url: str, record: UrlRecord) -> None:
         if record.lane == NO_LANE:
             return
-        shard = self._frontier.book.shard(host)
-        self.plan.batch.delete(queue_key(shard, host, record.lane, record.rank, url))
+        view = self.view(host)
+        self.plan.batch.delete(queue_key(view.shard, host, record.lane, record.rank, url))
         self.moves(host).append(Move(record.lane, record.rank, url, None))
         self.host(host).queued -= 1
         record.lane = NO_LANE
@@ -138,10 +165,10 @@ class Overlay:
         self.enqueue(host, url, record, lane, rank)
 
     def enqueue(self, host: str, url: str, record: UrlRecord, lane: int, rank: int) -> None:
-        shard = self._frontier.book.shard(host)
+        view = self.view(host)
         record.lane, record.rank = lane, max(rank, 0)
         data = encode(waiting(record))
-        self.plan.batch.put(queue_key(shard, host, lane, record.rank, url), data)
+        self.plan.batch.put(queue_key(view.shard, host, lane, record.rank, url), data)
         self.moves(host).append(Move(lane, record.rank, url, data))
         self.host(host).queued += 1
 
@@ -177,13 +204,12 @@ class Overlay:
 
     def finish(self) -> Plan:
         """The plan, with the records of the hosts it touched in its batch."""
-        book = self._frontier.book
         for host, record in self.plan.hosts.items():
-            state = self._frontier.hosts.get(host)
-            if state is not None:
-                record.threshold = state.threshold
-                self._frontier.windows.stamp(state, record)
-            self.plan.batch.put(host_key(book.shard(host), host), encode(record))
+            view = self.view(host)
+            if view.state is not None:
+                record.threshold = view.state.threshold
+                self._frontier.windows.stamp(view.state, record)
+            self.plan.batch.put(host_key(view.shard, host), encode(record))
         if self.plan.digests:
             self._frontier.log.note(self.plan.batch, self.plan.digests)
         return self.plan

@@ -186,7 +186,7 @@ class Planner:
         frontier = self._frontier
         state = frontier.hosts.get(host)
         threshold = state.threshold if state is not None else 0.0
-        age = frontier.revisits.interval(frontier.book.shard(host), host, record, threshold)
+        age = frontier.revisits.interval(self._over.shard(host), host, record, threshold)
         return int((record.last_success_at + age) * 1000)
 
     def _group(self, host: str, url: str) -> int:

@@ -50,8 +50,10 @@ def hosts_named(frontier: Frontier, pattern: str) -> list[HostState]:
     if not pattern.startswith("*."):
         state = frontier.state(pattern)
         return [] if state is None else [state]
-    every = {**frontier.moved.guests, **frontier.hosts}
-    return [state for host, state in every.items() if matches(pattern, host)]
+    named = dict.fromkeys(
+        host for host in (*frontier.moved.guests, *frontier.hosts) if matches(pattern, host)
+    )
+    return [state for host in named if (state := frontier.state(host)) is not None]
 
 
 def at_rest(frontier: Frontier, pattern: str) -> bool:
@@ -115,7 +117,6 @@ def forget_host(frontier: Frontier, state: HostState) -> None:
     frontier.moved.guests.pop(state.host, None)
     frontier.moved.errands.drop(state.host)
     frontier.agenda.forget(state.host)
-    frontier.active.pop(state.host, None)
     frontier.addresses.pop(state.host, None)
     frontier.parked.pop(state.host, None)
     frontier.held.pop(state.host, None)

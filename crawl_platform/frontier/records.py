@@ -13,6 +13,7 @@ still decode; a value of a newer version is refused, never guessed. Keys (`s` = 
     l s host 0 group               what it listed when it was last read (`frontier.listing`)
 """
 
+from functools import cache, lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -25,6 +26,8 @@ from crawl_platform.scheduling.lastmod import Trust
 
 VERSION = b"\x01"
 ADDRESS = b"i"
+PREFIXES = 16_384
+"""Beginnings of keys that are kept at hand: a page and its result need the same few of its host a dozen times."""
 
 FASTLANE, FRESHLANE, DEADLINE, DISCOVERY, REFRESH = range(5)
 LANES = ("fastlane", "freshlane", "deadline", "discovery", "refresh")
@@ -41,7 +44,7 @@ def manifest_label(series: str, manifest: int) -> str:
     return f"{series}/{manifest}"
 
 
-class UrlRecord(msgspec.Struct, array_like=True):
+class UrlRecord(msgspec.Struct, array_like=True, gc=False):
     """A known URL. Times are UTC seconds; `rank` orders its queue (milliseconds): fetched when rank <= now.
 
     `rate_a` and `rate_b` (days) are the page's posterior increments over its group's prior.
@@ -162,7 +165,7 @@ class HostRecord(msgspec.Struct, array_like=True):
         return min(max(self.not_before - now, self.not_before_boot - boot, 0.0), self.left_alone)
 
 
-class Waiting(msgspec.Struct, array_like=True, frozen=True):
+class Waiting(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What a claim must know of a queued URL, kept beside its place in the queue: a copy from its record."""
 
     group: int = 0
@@ -173,6 +176,18 @@ class Waiting(msgspec.Struct, array_like=True, frozen=True):
     fails: int = 0
     kind: int = PAGE
     claimed: float = 0.0
+    depth: int = 0
+    hops: int = 0
+    discovered_at: float = 0.0
+    whole: bool = False
+    """Nothing else has happened to it since it was discovered: this is all that its record says."""
+
+    def record(self, rank: int) -> UrlRecord:
+        """The record of a URL of which this is the `whole`, in its place in the discovery queue."""
+        return UrlRecord(
+            lane=DISCOVERY, rank=rank, depth=self.depth, hops=self.hops, value=self.value, group=self.group,
+            discovered_at=self.discovered_at,
+        )  # fmt: skip
 
 
 class SitemapRecord(msgspec.Struct, array_like=True):
@@ -185,7 +200,7 @@ class SitemapRecord(msgspec.Struct, array_like=True):
     """Indexes above it."""
 
 
-class RobotsRecord(msgspec.Struct, array_like=True):
+class RobotsRecord(msgspec.Struct, array_like=True, gc=False):
     """What is known of an origin's robots.txt. `rule` is rules, allow_all, disallow_all or given_up; `body` is the
     file, and `fetched_at` when it came, which may be before the last tries."""
 
@@ -199,18 +214,21 @@ class RobotsRecord(msgspec.Struct, array_like=True):
     """Tries in that outage."""
 
 
-_found = msgspec.msgpack.Encoder()
 R = TypeVar("R", UrlRecord, HostRecord, RobotsRecord, Waiting, Pace, SitemapRecord)
 
 
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = cache(msgspec.msgpack.Decoder)
+
+
 def encode(record: UrlRecord | HostRecord | RobotsRecord | Waiting | Pace | SitemapRecord) -> bytes:
-    return VERSION + msgspec.msgpack.encode(record)
+    return VERSION + _encode(record)
 
 
 def encode_found(record: UrlRecord) -> bytes:
     """`encode` of a URL that was found and no more: all that follows `discovered_at` is as it is by default, and need
     not be written."""
-    return VERSION + _found.encode(
+    return VERSION + _encode(
         (
             record.state, record.lane, record.rank, record.depth, record.hops, 0, record.value, 0, 0, record.group, 0,
             record.discovered_at,
@@ -227,13 +245,21 @@ def decode(data: bytes, type_: type[R]) -> R:
             f"state record of version {data[0]} found, this program knows {VERSION[0]}: run the newer release"
         )
     try:
-        return msgspec.msgpack.decode(data[1:], type=type_)
+        decoded: R = _decoder(type_).decode(data[1:])
     except msgspec.DecodeError as error:
         raise StateError(f"damaged {type_.__name__}: {error}") from error
+    return decoded
 
 
 def waiting(record: UrlRecord) -> Waiting:
     """The copy that goes with the record's place in a queue."""
+    if record.lane == DISCOVERY and not record.fails:
+        whole = Waiting(
+            record.group, record.value, depth=record.depth, hops=record.hops,
+            discovered_at=record.discovered_at, whole=True,
+        )  # fmt: skip
+        if whole.record(record.rank) == record:
+            return whole
     return Waiting(
         record.group, record.value, record.rate_a, record.rate_b, record.last_success_at, record.fails,
         record.kind, record.claimed,
@@ -242,7 +268,21 @@ def waiting(record: UrlRecord) -> Waiting:
 
 def waiting_found(record: UrlRecord) -> bytes:
     """The same, encoded, for a URL that was found and no more."""
-    return VERSION + _found.encode((record.group, record.value))
+    copy = (
+        record.group,
+        record.value,
+        0,
+        0,
+        0,
+        0,
+        PAGE,
+        0,
+        record.depth,
+        record.hops,
+        record.discovered_at,
+        True,
+    )
+    return VERSION + _encode(copy)
 
 
 def shard_key(kind: bytes, shard: int) -> bytes:
@@ -263,6 +303,7 @@ def guest_key(shard: int, host: str) -> bytes:
     return shard_key(b"g", shard) + host.encode()
 
 
+@lru_cache(PREFIXES)
 def url_prefix(shard: int, host: str) -> bytes:
     return shard_key(b"u", shard) + host.encode() + b"\0"
 
@@ -277,6 +318,7 @@ def url_of_key(key: bytes) -> tuple[str, str]:
     return host.decode(), url.decode()
 
 
+@lru_cache(PREFIXES)
 def lane_prefix(shard: int, host: str, lane: int) -> bytes:
     return shard_key(b"q", shard) + host.encode() + b"\0" + bytes((lane,))
 

@@ -61,8 +61,8 @@ class Revisits:
         they are worth (`threshold` 0) is visited after the mean time between changes."""
         if page.kind != PAGE:
             return self._sitemap_interval(shard, host, page)
-        belief, longest = self.belief(shard, host, page), self._settings.interval_max
-        least = self._least(belief, page.value)
+        belief = self.belief(shard, host, page)
+        longest, least = self._settings.interval_max, self._least(belief, page.value)
         if page.value <= 0.0:
             return least
         if threshold <= 0.0:

@@ -54,19 +54,21 @@ def applied(kv: OrderedKV, shard: int) -> int:
 
 def at_rest(frontier: Frontier, shard: int) -> bool:
     """Whether nothing of the shard is claimed, in flight or fetched and not committed."""
-    return not any(state.in_flight or state.leased for state in _hosts(frontier, shard))
+    return not any(state.in_flight or state.leased for state in _awake(frontier, shard))
 
 
 def in_flight(frontier: Frontier, shard: int) -> bool:
     """Whether a request to a host of the shard is."""
-    return any(state.in_flight for state in _hosts(frontier, shard))
+    return any(state.in_flight for state in _awake(frontier, shard))
 
 
 def leave(frontier: Frontier, shard: int) -> None:
     """Forget a shard at rest; the store keeps it. From now on links to its hosts are another cell's."""
-    for state in _hosts(frontier, shard):
-        forget_host(frontier, state)
     errands, shard_of = frontier.moved.errands, frontier.book.shard
+    for host in [host for host in (*frontier.hosts, *frontier.moved.guests) if shard_of(host) == shard]:
+        for state in (frontier.moved.guests.get(host), frontier.hosts.get(host)):
+            if state is not None:
+                forget_host(frontier, state)
     errands.chains = {o: hop for o, hop in errands.chains.items() if shard_of(host_of(o)) != shard}
     errands.lost = [hop for hop in errands.lost if shard_of(host_of(hop.origin)) != shard]
     errands.replies = [reply for reply in errands.replies if shard_of(host_of(reply.origin)) != shard]
@@ -74,8 +76,9 @@ def leave(frontier: Frontier, shard: int) -> None:
     frontier.leaving.discard(shard)
 
 
-def _hosts(frontier: Frontier, shard: int) -> list[HostState]:
-    every = (*frontier.hosts.values(), *frontier.moved.guests.values())
+def _awake(frontier: Frontier, shard: int) -> list[HostState]:
+    """Hosts and guests of the shard that may have something claimed or in flight: of the others nothing is."""
+    every = (*frontier.hosts.awake.values(), *frontier.moved.guests.values())
     return [state for state in every if state.shard == shard]
 
 

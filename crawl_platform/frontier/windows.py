@@ -6,6 +6,7 @@ when fewer turns of the window have been used than its hosts should have used by
 and whoever has the best page may. Else turns of pages that were planned for and are not there are lost (decision 0030).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -79,6 +80,10 @@ class Windows:
         window = self.in_force(state.shard, now)
         allotted = None if window is None else window.allocations.get(state.host)
         return allotted is not None and state.window_used >= allotted and not self.lends(now)
+
+    def is_used_up(self, state: HostState) -> bool:
+        """Whether the host has used up its allotment of the window last opened, though that may have ended."""
+        return self.spent(state, -math.inf)
 
     def spent_groups(self, state: HostState, now: float) -> frozenset[int]:
         """Groups of the host that have used up theirs; none while turns are lent."""

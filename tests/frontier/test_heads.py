@@ -1,15 +1,30 @@
 """The heads of queues in memory: in step with the store, and bounded by settings."""
 
 import tracemalloc
+from functools import partial
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.frontier.hosts import HEAD, PREFETCH, HostState, Move
 from crawl_platform.frontier.kv import Batch, MemoryKV
-from crawl_platform.frontier.lease import Lease
-from crawl_platform.frontier.records import LANES, HostRecord, Waiting, encode, queue_key
+from crawl_platform.frontier.lease import Found, Lease
+from crawl_platform.frontier.overlay import Overlay
+from crawl_platform.frontier.plan import Planner
+from crawl_platform.frontier.records import (
+    DISCOVERY,
+    LANES,
+    HostRecord,
+    UrlRecord,
+    Waiting,
+    decode,
+    encode,
+    queue_key,
+    waiting,
+    waiting_found,
+)
 from crawl_platform.settings import Frontier as FrontierSettings
 from crawl_platform.testing.builders import FrontierRig
 from tests.frontier.scenes import A, known, url
@@ -96,6 +111,10 @@ class CountingKV(MemoryKV):
         self.gets += 1
         return super().get(key)
 
+    def get_many(self, keys):  # type: ignore[no-untyped-def]
+        self.gets += len(keys)
+        return super().get_many(keys)
+
 
 def test_a_claim_and_its_result_look_nothing_up_while_the_heads_last() -> None:
     kv = CountingKV()
@@ -123,7 +142,9 @@ def test_a_record_that_changes_between_claim_and_result_is_read_again() -> None:
 
 def test_a_record_that_changes_before_its_claim_is_claimed_as_it_is() -> None:
     rig = FrontierRig(A)
-    rig.discover(url("1"), url("2"), value=0.5)
+    rig.discover(url("1"), url("2"), value=0.25)
+    for one in (url("1"), url("2")):  # there is more to say of them than stands in the queue
+        rig.apply(partial(Planner.appraise, url=one, value=0.5, reason="unique"))
     rig.finish(rig.claim_page(), "gone")  # the record of the other came along
     (other,) = rig.frontier.hosts[A].records
     rig.apply(lambda planner: planner.appraise(other, 0.125, "duplicate"))
@@ -134,12 +155,78 @@ def test_a_record_that_changes_before_its_claim_is_claimed_as_it_is() -> None:
 def test_ablation_without_the_note_an_old_record_would_be_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HostState, "changed", lambda self, url: None)
     rig = FrontierRig(A)
-    rig.discover(url("1"), url("2"), value=0.5)
+    rig.discover(url("1"), url("2"), value=0.25)
+    for one in (url("1"), url("2")):  # there is more to say of them than stands in the queue
+        rig.apply(partial(Planner.appraise, url=one, value=0.5, reason="unique"))
     rig.finish(rig.claim_page(), "gone")
     (other,) = rig.frontier.hosts[A].records
     rig.apply(lambda planner: planner.appraise(other, 0.125, "duplicate"))
 
-    assert rig.claim_page().record.worth == ""
+    assert rig.claim_page().record.worth == "unique"
+
+
+# URLs of which there is nothing to say but that they were discovered
+
+anything = {int: st.integers(0, 2**60), float: st.floats(0, 2e9), str: st.text(), bool: st.booleans()}
+records = st.builds(
+    UrlRecord,
+    **{
+        field.name: st.one_of(st.just(field.default), anything[field.type])
+        for field in msgspec.structs.fields(UrlRecord)
+        if field.name not in ("lane", "rank")
+    },
+    lane=st.just(DISCOVERY),
+    rank=st.integers(0, 2**50),
+)
+
+
+@given(records)
+@settings(deadline=None, max_examples=200)
+def test_a_place_in_the_queue_that_says_it_all_tells_the_record_as_it_is(record: UrlRecord) -> None:
+    place = decode(encode(waiting(record)), Waiting)
+
+    assert not place.whole or place.record(record.rank) == record
+    found = UrlRecord(lane=DISCOVERY, rank=3, depth=2, hops=1, value=0.5, group=9, discovered_at=7.0)
+    assert waiting(found).whole
+    assert decode(waiting_found(found), Waiting) == waiting(found)
+
+
+def test_a_claim_of_a_url_that_was_just_discovered_looks_nothing_up() -> None:
+    kv = CountingKV()
+    rig = FrontierRig(A, kv=kv)
+    rig.discover(url("1"), depth=3, hops=1)
+    kv.gets = 0
+
+    lease = rig.claim_page()
+
+    assert kv.gets == 0
+    assert lease.record == rig.record(A, url("1"))
+
+
+LISTED = Found(url("1"), 1, 0.5, sitemap=url("map.xml"), lastmod=1.7e9)
+
+
+def listed_before_its_claim() -> FrontierRig:
+    rig = FrontierRig(A)
+    rig.discover(url("1"))
+    rig.apply(lambda planner: planner.discover(LISTED))
+    return rig
+
+
+def test_what_a_sitemap_says_of_a_queued_url_is_in_what_is_claimed() -> None:
+    rig = listed_before_its_claim()
+
+    assert rig.claim_page().record == rig.record(A, url("1"))
+    assert known(rig, url("1")).lastmod == 1.7e9
+
+
+def test_ablation_a_place_that_is_not_written_anew_tells_an_old_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Overlay, "requeue", lambda *_: None)
+    rig = listed_before_its_claim()
+
+    assert rig.claim_page().record != rig.record(A, url("1"))
 
 
 def crowd(active_hosts: int) -> FrontierRig:
