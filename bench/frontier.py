@@ -13,6 +13,7 @@ a queue; 3,000 hosts are active and share the URLs evenly.
 """
 
 import argparse
+import gc
 import json
 import os
 import platform
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from crawl_platform.clock import DAY, ManualClock
+from crawl_platform.fleet.__main__ import GARBAGE
 from crawl_platform.frontier.absorb import absorb
 from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Found, Lease, PageResult
@@ -351,6 +353,7 @@ def main() -> None:
     parser.add_argument("--step", choices=STEPS, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.step:
+        gc.set_threshold(*GARBAGE)  # as a cell does
         print(json.dumps(STEPS[chosen.step](chosen.folder, int(chosen.urls))))
         return
     load = os.getloadavg()[0]

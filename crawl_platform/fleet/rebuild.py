@@ -225,12 +225,14 @@ class Rebuild:
 
     def _discover(self, rows: list[Row]) -> None:
         planner = Planner(self.frontier, self.clock.now())
+        links: list[Found] = []
         for row in rows:
             url = canonicalize(row["dst_url"])
             if url is not None:
                 moved = row["position"] == "redirect"
                 depth = row["depth"] + (not moved)
-                planner.discover(Found(url, depth, value_at(depth), int(moved)), as_it_is=True)
+                links.append(Found(url, depth, value_at(depth), int(moved)))
+        planner.discover_all(links, as_it_is=True)
         self._write(planner)
         self.done.links += len(rows)
 

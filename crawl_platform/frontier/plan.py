@@ -219,11 +219,11 @@ class Planner:
         """Let a URL in if it belongs, and say what became of it (`Links.enter`)."""
         return self._links.enter(found, by, as_it_is=as_it_is)
 
-    def discover_all(self, found: Sequence[Found], by: str | None = None) -> None:
+    def discover_all(self, found: Sequence[Found], by: str | None = None, *, as_it_is: bool = False) -> None:
         """The same for many: what is known of them is looked up at once."""
         self._links.foresee(one.url for one in found)
         for one in found:
-            self._links.enter(one, by)
+            self._links.enter(one, by, as_it_is=as_it_is)
 
     def admit(self, host: str, urls: Iterable[Found], *, trusted: bool, decision_id: str) -> bool:
         """A host enters the seed, with its known URLs. Returns whether that is news."""

@@ -136,9 +136,9 @@ async def test_a_long_list_is_let_in_by_steps_between_which_the_loop_goes_on(
     in_step: list[int] = [0]
     enter = Links.enter
 
-    def counting(links: Links, found: Found, *how: str | None) -> str:
+    def counting(links: Links, found: Found, by: str | None, *, as_it_is: bool) -> str:
         in_step[-1] += 1
-        return enter(links, found, *how)
+        return enter(links, found, by, as_it_is=as_it_is)
 
     async def loop_steps() -> None:
         while True:
