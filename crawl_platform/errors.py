@@ -17,6 +17,10 @@ class ConfigurationError(PlatformError):
     """A setting is missing or wrong; the message says which and what to write instead."""
 
 
+class LostExchangeError(PlatformError):
+    """NATS has lost what only it kept, or is another crawl's: going on would forget exclusions and miss messages."""
+
+
 class StateError(PlatformError):
     """Durable state can't be read: written by a newer version, or damaged."""
 

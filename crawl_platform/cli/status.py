@@ -85,6 +85,10 @@ def _print_report(report: dict[str, Any]) -> None:
         rows = [{**c, "expected": c.get("rate", 0.0) * c.get("latency", 0.0)} for c in report["cells"]]
         print_rows(rows, cells, "")
     for cell in report["cells"]:
+        if cell["silent"]:
+            click.echo(
+                f"{cell['cell']} is silent: its last sign of life is of {show(cell['last_heartbeat'])}"
+            )
         if cell["held_by"]:
             click.echo(f"{cell['cell']} claims nothing: {HELD[cell['held_by']]}")
     commit = report["commit"]

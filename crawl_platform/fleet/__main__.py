@@ -28,11 +28,11 @@ from crawl_platform.errors import (
     DamagedStateError,
     ExchangeError,
     LakeRewoundError,
+    LostExchangeError,
     OwnershipLostError,
     StateTooNewError,
 )
 from crawl_platform.fetch.signing import signer_for
-from crawl_platform.fleet.cell import Cell
 from crawl_platform.fleet.committing import CommitterProcess
 from crawl_platform.fleet.exchange import Endpoint, Exchange
 from crawl_platform.fleet.incarnation import settle_incarnation
@@ -40,6 +40,7 @@ from crawl_platform.fleet.logs import log_to
 from crawl_platform.fleet.prepare import prepare_fleet, wait_prepared
 from crawl_platform.fleet.pulse import HOLD, end_pulse, pulse
 from crawl_platform.fleet.pulse import drain as drain_cell
+from crawl_platform.fleet.same_exchange import require_same
 from crawl_platform.fleet.shards import claim_shards
 from crawl_platform.fleet.stops import LOOK
 from crawl_platform.fleet.supervisor import EXIT_REFUSES, Companion, Supervisor
@@ -61,6 +62,10 @@ def _log_to(settings: Settings, name: str) -> None:
     log_to(settings, name, console=click.get_current_context().find_root().params["console"])
 
 
+REFUSED = (LakeRewoundError, LostExchangeError, DamagedStateError, StateTooNewError)
+"""Errors that another start would meet again: somebody has to decide something."""
+
+
 def _run(work: Callable[[asyncio.Event], Awaitable[None]], name: str) -> None:
     """Run until done or SIGTERM/SIGINT; the exit status says what became of it."""
 
@@ -73,7 +78,7 @@ def _run(work: Callable[[asyncio.Event], Awaitable[None]], name: str) -> None:
 
     try:
         uvloop.run(main())
-    except (LakeRewoundError, DamagedStateError, StateTooNewError) as error:
+    except REFUSED as error:
         log.critical("%s refuses to go on: %s", name, error)
         sys.exit(EXIT_REFUSES)
     except (OwnershipLostError, CrawlError) as error:
@@ -108,6 +113,11 @@ def main(console: bool) -> None:
 @click.option("--fault", default="", help="tests only: kill this process at a point of the commit protocol")
 def cell(home: Path, name: str, fault: str) -> None:
     """Crawl the shards that the shard table gives to NAME."""
+    # No other role digests pages: numba takes a second to import and 60 MB.
+    from crawl_platform.digest import warm
+    from crawl_platform.digest.compiled import cache_folder
+    from crawl_platform.fleet.cell import Cell
+
     settings = settings_module.load(home)
     _log_to(settings, name)
     signal.signal(LOOK, signal.SIG_IGN)  # until the cell listens; it reads the file at its start anyway
@@ -115,7 +125,11 @@ def cell(home: Path, name: str, fault: str) -> None:
 
     async def work(stop: asyncio.Event) -> None:
         settings.require_contact()
+        if not cache_folder().is_dir():
+            log.warning("the digest is compiled, once: that takes up to a minute")
+        warm()
         exchange = await _connect(home / "run" / "nats.json", name, stop)
+        await require_same(exchange, settings.lake_root)
         kv = RocksKV(home / "cells" / name / "state")
         try:
             bring_up_to_date(kv)
@@ -165,6 +179,7 @@ def committer(home: Path, fault: str) -> None:
     async def work(stop: asyncio.Event) -> None:
         exchange = await _connect(home / "run" / "nats.json", "committer", stop)
         try:
+            await require_same(exchange, settings.lake_root)
             process = CommitterProcess(
                 settings,
                 Lake(settings.lake_root),

@@ -129,7 +129,7 @@ class Exchange:
             )
         except (NatsError, OSError, TimeoutError) as error:
             raise ExchangeError(
-                f"can't reach NATS at {endpoint.url}: {error or type(error).__name__}"
+                f"can't reach NATS at {endpoint.url}: {str(error) or type(error).__name__}"
             ) from error
         exchange = Exchange(connection)
         await exchange._ensure(endpoint.replicas)
@@ -199,7 +199,7 @@ class Exchange:
             refused = MessageTooLargeError if error.err_code == _TOO_LARGE else ExchangeError
             raise refused(f"publishing {size} bytes to {subject} failed: {error}") from error
         except (NatsError, OSError, TimeoutError) as error:
-            raise ExchangeError(f"publishing to {subject} failed: {error or type(error).__name__}") from error
+            raise ExchangeError(f"publishing to {subject} failed: {str(error) or type(error).__name__}") from error
         return int(ack.seq)
 
     async def inbox_reader(self, shards: Sequence[int], after: int) -> "StreamReader":
@@ -279,7 +279,7 @@ class Exchange:
                     await asyncio.sleep(ASK_AGAIN)
                     continue
                 raise ExchangeError(
-                    f"nobody answers on {subject}: {error or type(error).__name__}"
+                    f"nobody answers on {subject}: {str(error) or type(error).__name__}"
                 ) from error
 
     async def waiting_manifests(self) -> list[bytes]:

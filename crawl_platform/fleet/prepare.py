@@ -12,6 +12,7 @@ from crawl_platform.errors import ConfigurationError, ExchangeError, OwnershipLo
 from crawl_platform.fleet.balance import evened_out, fetched_lately
 from crawl_platform.fleet.exchange import Endpoint, Exchange
 from crawl_platform.fleet.ordering import order_move, shard_table
+from crawl_platform.fleet.same_exchange import know_exchange
 from crawl_platform.fleet.shards import assign_shards, shard_owners
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Settings
@@ -33,7 +34,7 @@ async def prepare_fleet(
     A cell that has none gets its part of the others': they hand them over once they run (`fleet.handoff`).
     Returns shards per cell, as it is now. Waits up to `within` seconds for NATS, then raises `ExchangeError`. Raises
     `ConfigurationError` when the number of cells does not fit the shard table: a cell too few leaves hosts
-    uncrawled, and there have to be as many shards as cells.
+    uncrawled, and there have to be as many shards as cells; `LostExchangeError` when NATS has lost its store.
     """
     if cells > settings.fleet.shards:
         raise ConfigurationError(
@@ -43,6 +44,7 @@ async def prepare_fleet(
     lake.create(settings.fleet.shards)
     exchange = await _connect(endpoint, clock, within)
     try:
+        await know_exchange(exchange, lake.root)
         counts = await _assign(exchange, settings.fleet.shards, cell_names(cells))
         if not all(counts.values()):
             await _share_out(exchange, lake, clock, cell_names(cells))

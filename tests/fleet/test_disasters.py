@@ -33,6 +33,7 @@ from tests.fleet.checks import (
     surplus,
 )
 from tests.fleet.harness import DELAY, Fleet, eventually, fetch_from
+from tests.fleet.moves import table
 from tests.fleet.sites import Plan, Site, serve
 from tests.fleet.together import Together, told
 
@@ -243,6 +244,7 @@ def a_lake_restored_alone_is_crawled_again_once_the_cells_are_told_so(folder: Pa
 
         (fleet.home / "cells" / "cell-0").rename(folder / "put away")
         fleet.start()
+        eventually(lambda: not any(owner.lost for owner in table(fleet).values()), 90.0, "all is rebuilt")
         fleet.wait_quiet(90.0)
         fleet.stop()
 
@@ -298,6 +300,42 @@ def a_cell_whose_log_was_torn_loses_no_url_and_no_row(folder: Path) -> None:
         fleet.stop()
 
         assert fleet.log_text("cell-0").count("goes on as") >= 2, "epochs that the lake has were forgotten"
+        assert_sound(fleet, *world.sites.values())
+
+
+def a_nats_that_has_lost_its_store_stops_the_cells_that_meet_it_until_a_copy_is_put_back(
+    folder: Path,
+) -> None:
+    cells = FleetSettings(cells=2, shards=SHARDS)
+    hosts = _host_of_cell(0), _host_of_cell(1)
+    with (
+        serve(folder, *(Plan(host, 120) for host in hosts)) as world,
+        Fleet(folder / "home", world.web, fleet=cells) as fleet,
+    ):
+        fleet.start()
+        fleet.seed()
+        fleet.wait_requests(30)
+        fleet.stop()
+        shutil.copytree(fleet.home / "nats", folder / "kept")
+        fleet.start()
+        with fleet.held():
+            fleet.kill("nats")
+            shutil.rmtree(fleet.home / "nats")
+        fleet.living_pid("nats")
+        for cell in ("cell-0", "cell-1"):
+            fleet.kill(cell)
+            eventually(lambda cell=cell: _state_of(fleet, cell) == "refused", 60.0, "it refuses")  # type: ignore[misc]
+            assert "NATS has lost what it kept" in fleet.log_text(cell)
+        at = len(fleet.requests())
+        assert at < 240
+        fleet.stop()
+
+        shutil.rmtree(fleet.home / "nats")
+        shutil.copytree(folder / "kept", fleet.home / "nats")
+        fleet.start()
+        fleet.wait_quiet(120.0)
+        fleet.stop()
+
         assert_sound(fleet, *world.sites.values())
 
 
@@ -387,6 +425,7 @@ STORIES: dict[str, Callable[[Path], None]] = {
         a_lake_restored_alone_is_crawled_again_once_the_cells_are_told_so,
         cells_restored_alone_go_on_as_others,
         a_cell_whose_log_was_torn_loses_no_url_and_no_row,
+        a_nats_that_has_lost_its_store_stops_the_cells_that_meet_it_until_a_copy_is_put_back,
         a_cell_whose_store_is_damaged_refuses_until_a_copy_is_put_back,
         a_cell_whose_store_is_damaged_refuses_until_it_is_moved_away_and_seeded_again,
     )

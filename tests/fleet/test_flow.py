@@ -21,7 +21,10 @@ def test_status_says_what_holds_a_cell_back_and_what_should_be_in_flight(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     beat = {"rate": 40.0, "latency": 0.5, "in_flight": 19, "slots": 128, "pages": 7}
-    cells = [{"cell": f"cell-{n}", "held_by": held, **beat} for n, held in enumerate(HELD_BY)]
+    cells = [
+        {"cell": f"cell-{n}", "held_by": held, "silent": n == 1, "last_heartbeat": None, **beat}
+        for n, held in enumerate(HELD_BY)
+    ]
     report = {
         "home": "h", "state": "running", "paused": False, "paused_domains": [], "processes": [], "cells": cells,
         "commit": None, "dagster": None,
@@ -33,6 +36,8 @@ def test_status_says_what_holds_a_cell_back_and_what_should_be_in_flight(
     assert "rate × s" in shown
     assert "20" in shown.splitlines()[3].replace(".0", "").split(), "40 a second for half a second each"
     assert "cell-0 claims nothing" not in shown
+    assert "cell-1 is silent: its last sign of life" in shown
+    assert shown.count("is silent") == 1
     for n, held in enumerate(HELD_BY[1:], 1):
         assert f"cell-{n} claims nothing: {HELD[held]}" in shown
 
