@@ -245,7 +245,9 @@ def a_lake_restored_alone_is_crawled_again_once_the_cells_are_told_so(folder: Pa
 
         (fleet.home / "cells" / "cell-0").rename(folder / "put away")
         fleet.start()
-        eventually(lambda: not any(owner.lost for owner in shard_table(fleet).values()), 90.0, "all is rebuilt")
+        eventually(
+            lambda: not any(owner.lost for owner in shard_table(fleet).values()), 90.0, "all is rebuilt"
+        )
         eventually(lambda: not any(owner.lost for owner in table(fleet).values()), 90.0, "all is rebuilt")
         fleet.wait_quiet(90.0)
         fleet.stop()
