@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.admission.politeness import Gates
+from crawl_platform.admission.rules import HostRules
 from crawl_platform.frontier.lease import Lease
 from crawl_platform.settings import Politeness
 from crawl_platform.testing.builders import FrontierRig
@@ -121,8 +122,8 @@ KILLED: list[Step] = [("claim", 6.0, 0.5), ("claim", 0.6, 0.5), ("kill", 0.1, 0.
 class NoMemory(Gates):
     """After a restart every clock counts as run out."""
 
-    def __init__(self, settings: Politeness, taken_over: float) -> None:
-        super().__init__(settings, taken_over - 1_000.0)
+    def __init__(self, settings: Politeness, taken_over: float, rules: HostRules) -> None:
+        super().__init__(settings, taken_over - 1_000.0, rules)
 
     def hold_host(self, host: str, until: float) -> None:
         return
