@@ -1,6 +1,7 @@
 """What to fetch next: the claim side of a cell's frontier. Pure over its KV store, clock readings passed in.
 
-A claim takes the host whose turn it is (heap by next allowed time), then the best lane of that host:
+A claim takes the host whose turn it is (heap by next allowed time; where more are ready than there are slots, the one
+whose next visit is worth most: `line`), then the best lane of that host:
 fastlane > freshlane > deadline > discovery | refresh, the last two by the live split; among pages due for
 refresh the best (`revisits`). It writes nothing: a claimed URL stays in its durable queue until its epoch
 commits, so a crash redelivers it.
