@@ -1,5 +1,7 @@
 """The `crawl` command. One file per kind of work; every error that is ours is one line that says what to do."""
 
+import errno
+
 import click
 
 from crawl_platform import __version__
@@ -48,6 +50,12 @@ class CrawlGroup(click.Group):
             raise WrongSetting(str(error)) from error
         except PlatformError as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:
+            if (
+                error.filename is None or error.errno == errno.EPIPE
+            ):  # a bug of ours, or a reader that has left
+                raise
+            raise click.ClickException(f"{error.filename}: {error.strerror}") from error
 
 
 @click.group(

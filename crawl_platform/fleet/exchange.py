@@ -199,7 +199,9 @@ class Exchange:
             refused = MessageTooLargeError if error.err_code == _TOO_LARGE else ExchangeError
             raise refused(f"publishing {size} bytes to {subject} failed: {error}") from error
         except (NatsError, OSError, TimeoutError) as error:
-            raise ExchangeError(f"publishing to {subject} failed: {str(error) or type(error).__name__}") from error
+            raise ExchangeError(
+                f"publishing to {subject} failed: {str(error) or type(error).__name__}"
+            ) from error
         return int(ack.seq)
 
     async def inbox_reader(self, shards: Sequence[int], after: int) -> "StreamReader":

@@ -58,6 +58,15 @@ def test_up_without_a_contact_refuses_and_says_why(tmp_path: Path) -> None:
     assert not (tmp_path / "home" / "lake").exists()
 
 
+def test_a_folder_that_can_not_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    refused = crawl("up", "--contact", "me@example.org", home=tmp_path / "file" / "home")
+
+    assert refused.exit_code == 1
+    assert refused.output == f"Error: {tmp_path / 'file' / 'home'}: Not a directory\n"
+
+
 def test_up_without_seeds_refuses_a_new_crawl(tmp_path: Path) -> None:
     refused = crawl("up", "--contact", "me@example.org", home=tmp_path)
 
