@@ -42,10 +42,8 @@ log = logging.getLogger(__name__)
 MANIFESTS, INBOX = "MANIFESTS", "INBOX"
 BUCKETS = ("directives", "shards", "cells", "leases", "addresses", "spending")
 REQUEST_TIMEOUT = 5.0
-ASK_AGAIN = 0.2
-"""Seconds until a question that nobody serves yet is asked again."""
-_HEADERS = 64
-"""Bytes of a message's headers beside its id, at most."""
+ASK_AGAIN = 0.2  # seconds until a question that nobody serves yet is asked again
+_HEADERS = 64  # bytes of a message's headers beside its id, at most
 _TOO_LARGE = 10054  # JetStream's error code for a message above the stream's own limit
 Respond = Callable[[bytes], Awaitable[None]]
 

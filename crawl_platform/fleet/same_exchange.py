@@ -47,7 +47,7 @@ async def require_same(exchange: Exchange, lake_root: Path) -> None:
         raise LostExchangeError(
             f"NATS has lost what it kept (exclusions, the seed, the shard table, messages between cells), or it is "
             f"another crawl's. Put its store back from a backup, or go on without: docs/operating.md, "
-            f"\"NATS has lost its store\" (the lake's number is in {file})"
+            f'"NATS has lost its store" (the lake\'s number is in {file})'
         )
 
 
