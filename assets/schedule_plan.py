@@ -13,7 +13,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from assets.schedule_work import Levels, Work
+from assets.schedule_work import NO_LEVELS, Levels, Work
 from crawl_platform.clock import as_datetime
 from crawl_platform.fleet.messages import ScheduleWindow
 from crawl_platform.lake.tables import CRAWL_SCHEDULE
@@ -100,7 +100,7 @@ def _by_value(work: Work, most: Ints, cost: Floats, value: Floats, halved: Float
     Both kinds of visits are counted in days of freshness. One of a known page is worth its index. What a first visit
     brings is known on average; groups differ in it as their news do (`value`, against the mean of all).
     """
-    n, levels = len(most), work.levels or Levels(*(np.zeros(0, np.int64) for _ in range(3)))
+    n, levels = len(most), work.levels or NO_LEVELS
     first = np.ones(n) if work.first is None else work.first
     usual = float(np.average(value, weights=np.maximum(work.fetches, 1e-9))) if n else 1.0
     again = np.bincount(levels.group, levels.visits, n).astype(np.int64)

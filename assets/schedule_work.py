@@ -225,6 +225,9 @@ class Levels(NamedTuple):
     visits: Ints
 
 
+NO_LEVELS = Levels(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
+
+
 def work_of(reading: Reading, settings: Settings, window: ScheduleWindow) -> Work:
     """What there is to do in `window`, for all seed hosts."""
     seconds = window.ends_at - window.starts_at
@@ -254,7 +257,8 @@ def work_of(reading: Reading, settings: Settings, window: ScheduleWindow) -> Wor
         **{name: np.asarray(groups[name], np.float64) for name in NUMBERS},
         so_far=float(reading.number(SO_FAR)),
         first=bayes_index(
-            *(np.asarray(groups[name], np.float64) for name in ("prior_a", "prior_b")),
+            np.asarray(groups["prior_a"], np.float64),
+            np.asarray(groups["prior_b"], np.float64),
             settings.refresh.interval_max / DAY,
             np.asarray(groups["value"], np.float64),
         ),

@@ -236,7 +236,7 @@ def _is_linked_data(value: int) -> bool:
     if value <= 1 or word(value + 8) < 19:
         return False
     at = word(value)
-    return (eight(at) | _CASE) == _LINKED[0] and (eight(at + 8) | _CASE) == _LINKED[1]
+    return bool((eight(at) | _CASE) == _LINKED[0] and (eight(at + 8) | _CASE) == _LINKED[1])
 
 
 @compiled

@@ -205,7 +205,11 @@ PAGES = Table(
             "What the body is: html, text, feed, sitemap or other, told by its first bytes and its type.",
         ),
         _c("robots", pa.list_(S), "Directives of the page's meta robots elements for everybody and for us."),
-        _c("entity_types", pa.list_(S), "Types of what the page says it is about (JSON-LD): Article, Product …"),
+        _c(
+            "entity_types",
+            pa.list_(S),
+            "Types of what the page says it is about (JSON-LD): Article, Product …",
+        ),
         _c("date", DATE, "UTC day of fetched_at (partition).", True),
     ),
     large=("body", "text"),
