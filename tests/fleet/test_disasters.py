@@ -33,7 +33,6 @@ from tests.fleet.checks import (
     surplus,
 )
 from tests.fleet.harness import DELAY, Fleet, eventually, fetch_from
-from tests.fleet.moves import table
 from tests.fleet.moves import table as shard_table
 from tests.fleet.sites import Plan, Site, serve
 from tests.fleet.together import Together, told
@@ -248,7 +247,6 @@ def a_lake_restored_alone_is_crawled_again_once_the_cells_are_told_so(folder: Pa
         eventually(
             lambda: not any(owner.lost for owner in shard_table(fleet).values()), 90.0, "all is rebuilt"
         )
-        eventually(lambda: not any(owner.lost for owner in table(fleet).values()), 90.0, "all is rebuilt")
         fleet.wait_quiet(90.0)
         fleet.stop()
 
