@@ -70,7 +70,7 @@ class MadeUpFleet:
     def lift(self, pattern: str, *, request_id: str, reason: str) -> int:
         return self._publish("lift", pattern, request_id)
 
-    def policy(self, host: str) -> HostPolicy | None:
+    def policy(self, host: str, url: str = "") -> HostPolicy | None:
         self._answer()
         known = self.policies.get(host)
         return None if known is None or known.state == "lifted" else known

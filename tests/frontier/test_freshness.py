@@ -20,7 +20,14 @@ def score(host: ChangingHost) -> float:
     return host.freshness(COUNT) / best_possible(host.rates, host.values, 1.0)
 
 
-@pytest.mark.parametrize(("pages", "fastest", "slowest"), [(40, 10, 3_600), (120, 10, 3_600), (120, 2, 300)])
+@pytest.mark.parametrize(
+    ("pages", "fastest", "slowest"),
+    [
+        (40, 10, 3_600),
+        pytest.param(120, 10, 3_600, marks=pytest.mark.long),
+        pytest.param(120, 2, 300, marks=pytest.mark.long),
+    ],
+)
 def test_it_beats_the_mean_interval_and_uniform_visits(pages: int, fastest: float, slowest: float) -> None:
     ours, before, uniform = (
         score(crawled(policy, pages, fastest, slowest, 3)) for policy in (Revisits, MeanInterval, Uniform)
