@@ -3,10 +3,10 @@
 import time
 
 from crawl_platform.digest import warm
-from crawl_platform.digest.compiled import cache_folder, forget_others
+from crawl_platform.digest.compiled import FOLDER, forget_others
 
 if __name__ == "__main__":
     begun = time.monotonic()
     forget_others()
     warm()
-    print(f"digest: machine code is in {cache_folder()} ({time.monotonic() - begun:.0f} s)")  # noqa: T201
+    print(f"digest: machine code is in {FOLDER} ({time.monotonic() - begun:.0f} s)")  # noqa: T201

@@ -160,6 +160,3 @@ class Blocks:
         """The text that counts as a change, in lower case, blocks joined by blanks."""
         out = np.empty(len(self._text), np.uint8)
         return out[: _visible(self.rows, _COUNTS, self._text, out, LOWER)].tobytes()
-
-
-__all__ = ["Blocks"]

@@ -66,7 +66,13 @@ def forget_others() -> None:
             shutil.rmtree(folder)
 
 
-numba.config.CACHE_DIR = str(cache_folder())  # type: ignore[attr-defined]
+FOLDER = cache_folder()
+numba.config.CACHE_DIR = str(FOLDER)  # type: ignore[attr-defined]
+
+
+def is_compiled() -> bool:
+    """Whether there is code to load; else the first pages wait until it has been made."""
+    return any(FOLDER.rglob("*.nbc"))
 
 
 def compiled(function: _F) -> _F:

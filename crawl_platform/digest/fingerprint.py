@@ -20,16 +20,14 @@ from xxhash import xxh3_128_hexdigest
 
 from crawl_platform.digest.blocks import Blocks
 from crawl_platform.digest.compiled import compiled, eight, whole
-from crawl_platform.digest.octets import Octets
+from crawl_platform.digest.octets import HIGHS, LOW_SEVEN, Octets, marked
 
 Pairs = NDArray[np.bool_]
 Flags = NDArray[np.bool_]
 Places = NDArray[np.int64]
 
-_ONES, _HIGHS = np.uint64(0x0101_0101_0101_0101), np.uint64(0x8080_8080_8080_8080)
-_LOW_SEVEN = np.uint64(0x7F7F_7F7F_7F7F_7F7F)
 _FROM_0, _PAST_9 = np.uint64(0x5050_5050_5050_5050), np.uint64(0x4646_4646_4646_4646)
-_1, _7, _56 = np.uint64(1), np.uint64(7), np.uint64(56)
+_1 = np.uint64(1)
 
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
@@ -197,12 +195,12 @@ def _search(
     while at < end:
         if at + 8 <= end:
             chunk = eight(base + at)
-            low = chunk & _LOW_SEVEN
-            digits = (low + _FROM_0) & ~(low + _PAST_9) & ~chunk & _HIGHS
+            low = chunk & LOW_SEVEN
+            digits = (low + _FROM_0) & ~(low + _PAST_9) & ~chunk & HIGHS
             if digits == 0:
                 # Octets that continue a character begin with 10.
-                continues = chunk & ~(chunk << _1) & _HIGHS
-                others += whole(((continues >> _7) * _ONES) >> _56)
+                continues = chunk & ~(chunk << _1) & HIGHS
+                others += marked(continues)
                 at += 8
                 continue
         for _ in range(8):

@@ -8,9 +8,9 @@ from crawl_platform.digest.compiled import compiled, eight, octet, put_eight, wh
 
 Octets = NDArray[np.uint8]
 
-_ONES = np.uint64(0x0101_0101_0101_0101)
-_HIGHS = np.uint64(0x8080_8080_8080_8080)
-_LOW_SEVEN = np.uint64(0x7F7F_7F7F_7F7F_7F7F)
+ONES = np.uint64(0x0101_0101_0101_0101)
+HIGHS = np.uint64(0x8080_8080_8080_8080)
+LOW_SEVEN = np.uint64(0x7F7F_7F7F_7F7F_7F7F)
 _BLANKS = np.uint64(0x2020_2020_2020_2020)
 _FROM_A = np.uint64(0x3F3F_3F3F_3F3F_3F3F)
 _PAST_Z = np.uint64(0x2525_2525_2525_2525)
@@ -19,6 +19,12 @@ _7, _8, _56 = np.uint64(7), np.uint64(8), np.uint64(56)
 OUT, WORDS, OTHERS, BLANK = range(4)
 """State of a text that is written: octets so far; words of the piece; octets of it that continue a character, and
 whether what was written last is white space (or nothing)."""
+
+
+@compiled
+def marked(octets: np.uint64) -> int:
+    """How many of eight octets have their high bit set, and no other."""
+    return whole(((octets >> _7) * ONES) >> _56)
 
 
 @compiled
@@ -56,13 +62,13 @@ def append(at: int, length: int, out: Octets, state: NDArray[np.int64]) -> None:
             # The high bit of each octet that is a blank. None may be below it, beyond ASCII, or beside another blank.
             low = (chunk - _BLANKS) | chunk
             zeros = chunk ^ _BLANKS
-            spaces = ~(((zeros & _LOW_SEVEN) + _LOW_SEVEN) | zeros) & _HIGHS
+            spaces = ~(((zeros & LOW_SEVEN) + LOW_SEVEN) | zeros) & HIGHS
             before = (spaces << _8) | (np.uint64(0x80) if blank else np.uint64(0))
-            if low & _HIGHS == 0 and spaces & before == 0:
+            if low & HIGHS == 0 and spaces & before == 0:
                 put_eight(base + n, chunk)
                 n += 8
                 at += 8
-                words += whole((((~spaces & before) >> _7) * _ONES) >> _56)
+                words += marked(~spaces & before)
                 blank = whole(spaces >> _56 != 0)
                 continue
         for _ in range(8):
@@ -115,8 +121,8 @@ def fold(source: Octets, start: int, end: int, out: Octets, n: int, lower: NDArr
     while at < last:
         if last - at >= 8:
             chunk = eight(at)
-            if chunk & _HIGHS == 0:
-                upper = ((chunk + _FROM_A) & ~(chunk + _PAST_Z)) & _HIGHS
+            if chunk & HIGHS == 0:
+                upper = ((chunk + _FROM_A) & ~(chunk + _PAST_Z)) & HIGHS
                 put_eight(to, chunk | (upper >> np.uint64(2)))
                 at += 8
                 to += 8

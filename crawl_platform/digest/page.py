@@ -81,6 +81,7 @@ class Page:
         self._rels: dict[str, tuple[str, bool]] = {"": ("", False)}
         self._names = {"robots", agent.lower()} - {""}
         self._document = resolve(url)
+        self._base = self._find_base([])
         tree = parse(markup)
         most = max(LEAST_ELEMENTS, len(markup) // OCTETS_PER_ELEMENT)
         # What anchors take together may be no more than the page: they can stand in one another (in drawings).

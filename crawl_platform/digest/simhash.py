@@ -73,15 +73,15 @@ def _characters(octets: Octets, hashes: NDArray[np.uint64]) -> int:
 def _majority(hashes: NDArray[np.uint64]) -> np.uint64:
     """The bits that most shingles have."""
     votes = np.zeros(64, np.int32)
-    size = max(len(hashes) - 2, 1)
-    for i in range(size if len(hashes) > 2 else len(hashes)):
+    shingled = len(hashes) > 2
+    voters = len(hashes) - 2 if shingled else len(hashes)
+    for i in range(voters):
         number = hashes[i]
-        if len(hashes) > 2:
-            number = _mixed(hashes[i] * _K0 ^ hashes[i + 1] * _K1 ^ hashes[i + 2] * _K2)
+        if shingled:
+            number = _mixed(number * _K0 ^ hashes[i + 1] * _K1 ^ hashes[i + 2] * _K2)
         for bit in range(64):
             votes[bit] += np.int32((number >> np.uint64(bit)) & _ONE)
     shared = _NONE
-    voters = size if len(hashes) > 2 else len(hashes)
     for bit in range(64):
         if 2 * votes[bit] > voters:
             shared |= _ONE << np.uint64(bit)
@@ -112,7 +112,7 @@ def of_octets(text: bytes) -> int:
     fold(octets, 0, len(octets), lower, 0, LOWER)
     hashes = np.empty(MAX_WORDS, np.uint64)
     count = _words(lower, hashes)
-    if count * _LONGEST_AVERAGE <= len(octets) and count * _LONGEST_AVERAGE <= _length(octets):
+    if count * _LONGEST_AVERAGE <= _length(octets):
         count = _characters(lower, hashes)
     return int(np.uint64(_majority(hashes[:count])).astype(np.int64)) if count else 0
 

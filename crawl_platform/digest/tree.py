@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
-from crawl_platform.digest.compiled import compiled, half, whole, word
+from crawl_platform.digest.compiled import compiled, whole, word
 
 # Of every node.
 NAME, NEXT, PARENT, CHILD, TYPE = 8, 40, 56, 64, 88
@@ -197,6 +197,3 @@ def _values(element: int) -> list[str]:
         found.append(_string(_word(attribute + VALUE)))
         attribute = _word(attribute + FOLLOWING)
     return found
-
-
-__all__ = ["check", "half", "parse", "read_attributes", "tag_numbers"]

@@ -115,7 +115,7 @@ def cell(home: Path, name: str, fault: str) -> None:
     """Crawl the shards that the shard table gives to NAME."""
     # No other role digests pages: numba takes a second to import and 60 MB.
     from crawl_platform.digest import warm
-    from crawl_platform.digest.compiled import cache_folder
+    from crawl_platform.digest.compiled import is_compiled
     from crawl_platform.fleet.cell import Cell
 
     settings = settings_module.load(home)
@@ -125,7 +125,7 @@ def cell(home: Path, name: str, fault: str) -> None:
 
     async def work(stop: asyncio.Event) -> None:
         settings.require_contact()
-        if not cache_folder().is_dir():
+        if not is_compiled():
             log.warning("the digest is compiled, once: that takes up to a minute")
         warm()
         exchange = await _connect(home / "run" / "nats.json", name, stop)
