@@ -18,6 +18,7 @@ from crawl_platform.scheduling.templates import group_id
 from crawl_platform.settings import Orchestration, Refresh, Settings
 from resources.lake import LakeResource
 from tests.orchestration.made_up_crawl import small_web
+from tests.orchestration.one_host import one_host
 
 DAY = 86_400.0
 HOUR = 3_600.0
@@ -410,25 +411,16 @@ def crowded(budget: int, host_most: int) -> schedule_work.Work:
     """One host: a dull group with 60 overdue pages beside 40 that bring news, each of which chance may draw."""
     n = 42
     whole, dull = np.arange(n) == 0, np.arange(n) == DULL
-    return schedule_work.Work(
-        hosts=["a.test"],
-        host_most=np.array([host_most]),
-        host_value=np.ones(1),
-        host=np.zeros(n, np.int64),
-        group=np.arange(n),
-        template=[f"/{g}/*" for g in range(n)],
+    work = one_host(
+        "a.test",
+        host_most,
+        [f"/{g}/*" for g in range(n)],
         eligible=np.where(whole, 0, 60),
-        pages=np.where(whole, 0.0, 60.0),
-        overdue=np.where(dull, 60, 0),
-        late=np.where(dull, 1.0, 0.0),
-        reward=np.where(dull | whole, 0.0, 90.0),
-        fetches=np.full(n, 100.0),
-        measured=np.full(n, 100.0),
-        duration=np.full(n, 100.0),
-        size=np.full(n, 100.0),
+        reward=np.where(dull | whole, 0, 90),
         so_far=4_200.0,
         budget=budget,
     )
+    return replace(work, overdue=np.where(dull, 60, 0), late=np.where(dull, 1.0, 0.0))
 
 
 @pytest.mark.parametrize(("budget", "host_most"), [(60, 1_000), (62, 1_000), (1_000, 62)])
@@ -754,24 +746,13 @@ def test_windows_start_at_whole_multiples_and_hold_their_moment():
 
 def facets_and_products() -> schedule_work.Work:
     """One host: facets without end, each of them new, beside twenty products that often have news."""
-    return schedule_work.Work(
-        hosts=["shop.test"],
-        host_most=np.array([30]),
-        host_value=np.ones(1),
-        host=np.zeros(3, np.int64),
-        group=np.arange(3),
-        template=["", "/category/#?*", "/product/#"],
-        eligible=np.array([0, 10_000, 20]),
-        pages=np.array([0.0, 10_000.0, 20.0]),
-        overdue=np.zeros(3, np.int64),
-        late=np.zeros(3),
-        reward=np.array([0.0, 95.0, 50.0]),
-        fetches=np.array([0.0, 100.0, 100.0]),
-        measured=np.full(3, 100.0),
-        duration=np.full(3, 100.0),
-        size=np.full(3, 100.0),
-        so_far=200.0,
-        budget=1_000,
+    return one_host(
+        "shop.test",
+        30,
+        ["", "/category/#?*", "/product/#"],
+        eligible=[0, 10_000, 20],
+        reward=[0, 95, 50],
+        fetches=[0, 100, 100],
     )
 
 

@@ -13,6 +13,7 @@ from crawl_platform.clock import DAY, as_datetime
 from crawl_platform.scheduling import bandit
 from crawl_platform.scheduling.refresh import index_one
 from crawl_platform.settings import Settings
+from tests.orchestration.one_host import one_host
 
 NOW = 20_000 * DAY
 WINDOW = 3_600.0
@@ -20,24 +21,13 @@ WINDOW = 3_600.0
 
 def work(levels: Levels | None, room: int = 10) -> Work:
     """One host: a group whose pages always have changed, and one of pages that seldom do, twenty due of each."""
-    return Work(
-        hosts=["a.test"],
-        host_most=np.array([room]),
-        host_value=np.ones(1),
-        host=np.zeros(3, np.int64),
-        group=np.arange(3),
-        template=["", "/ticker/#", "/guide/#"],
-        eligible=np.array([0, 20, 20]),
-        pages=np.array([0.0, 20.0, 20.0]),
-        overdue=np.zeros(3, np.int64),
-        late=np.zeros(3),
-        reward=np.array([0.0, 100.0, 10.0]),
-        fetches=np.array([0.0, 100.0, 100.0]),
-        measured=np.full(3, 100.0),
-        duration=np.full(3, 100.0),
-        size=np.full(3, 100.0),
-        so_far=200.0,
-        budget=1_000,
+    return one_host(
+        "a.test",
+        room,
+        ["", "/ticker/#", "/guide/#"],
+        eligible=[0, 20, 20],
+        reward=[0, 100, 10],
+        fetches=[0, 100, 100],
         levels=levels,
     )
 
