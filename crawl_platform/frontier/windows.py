@@ -45,17 +45,21 @@ class Windows:
 
     def __init__(self) -> None:
         self._by_shard: dict[int, Window] = {}
+        self._last = ""
         self._began = 0.0
         self._ends = 0.0
         self._allotted = 0
         self._used = 0
-        """Of the windows last opened: turns that named hosts were given, and have used since."""
+        """Of the window last opened: turns that named hosts were given, and have used since."""
 
     def begin(self, opened: Mapping[int, Window], now: float) -> None:
-        """Put the windows of some shards in force."""
-        self._by_shard.update(opened)
-        self._began, self._ends = now, max(window.ends_at for window in opened.values())
-        self._allotted, self._used = sum(window.usable for window in opened.values()), 0
+        """Put the windows of some shards in force; a window may come in several parts."""
+        for shard, window in opened.items():
+            self._by_shard[shard] = window
+            if window.window_id != self._last:
+                self._last, self._began, self._ends = window.window_id, now, window.ends_at
+                self._allotted = self._used = 0
+            self._allotted += window.usable
 
     def lends(self, now: float) -> bool:
         """Whether turns of the window are left that nobody seems to use."""

@@ -1,5 +1,6 @@
 """What an operator does to a running fleet: each promise with real processes, all on one fleet."""
 
+import re
 import time
 from collections.abc import Iterator
 
@@ -93,15 +94,22 @@ def _has_request(fleet: Fleet, request_id: str) -> bool:
     return fleet.rows("SELECT 1 FROM fetches WHERE request_id = $1", request_id) != []
 
 
+def shards_with_a_window(fleet: Fleet) -> int:
+    """Shards that have heard of a window so far; it comes to them in several messages."""
+    log = (fleet.home / "logs" / "cell-0.log").read_text()
+    return sum(map(int, re.findall(r"a schedule window in force in (\d+) shards", log)))
+
+
 def test_a_window_with_a_small_allocation_is_obeyed(running: Fleet, world: World) -> None:
     now = time.time()
-    window = ScheduleWindow("window-1", now, now + 5.0, 4, {"window.test": 4})
+    window = ScheduleWindow("window-1", now, now + 8.0, 4, {"window.test": 4})
 
     running.client.schedule(window)
+    eventually(lambda: shards_with_a_window(running) >= 64, 10.0)
     running.seed([world.url("window.test"), world.url("tiny.test")])
     running.wait_requests(2, "window.test")
     running.client.schedule(ScheduleWindow("window-2", now + 3600, now + 7200, 0, {"tiny.test": 0}))
-    eventually(lambda: time.time() > window.ends_at, 10.0)
+    eventually(lambda: time.time() > window.ends_at, 12.0)
     running.wait_quiet()
 
     visits = [entry for entry in running.requests_to("window.test") if entry.path != "/robots.txt"]

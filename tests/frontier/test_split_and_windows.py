@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawl_platform.frontier.hosts import HostState
 from crawl_platform.frontier.lease import Lease
-from crawl_platform.frontier.records import DISCOVERY, FASTLANE, REFRESH
+from crawl_platform.frontier.records import DISCOVERY, FASTLANE, REFRESH, HostRecord
 from crawl_platform.frontier.windows import Window, Windows
 from crawl_platform.settings import Refresh
 from crawl_platform.testing.builders import FrontierRig
@@ -184,6 +185,22 @@ def turns_of_b(rig: FrontierRig) -> int:
 
 def test_turns_that_a_host_does_not_use_are_lent_to_others_as_time_goes_by() -> None:
     assert 5 <= turns_of_b(FrontierRig(A, B)) <= 11
+
+
+def test_a_window_that_comes_in_parts_counts_the_turns_of_all_of_them() -> None:
+    windows = Windows()
+    a, b = HostState(A, 0, HostRecord()), HostState(B, 1, HostRecord())
+    windows.begin({0: Window("w1", 100.0, {A: 10})}, 0.0)
+    for _ in range(10):
+        windows.charge(a, DISCOVERY, 0)
+
+    windows.begin({1: Window("w1", 100.0, {B: 10})}, 1.0)
+
+    windows.charge(b, DISCOVERY, 0)
+    assert not windows.lends(54.0), "11 of 20 turns are used: what it would be at 60"
+    assert windows.lends(61.0)
+    windows.begin({0: Window("w2", 200.0, {A: 10})}, 100.0)
+    assert windows.lends(111.0), "the next window counts anew"
 
 
 def test_ablation_without_lending_they_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
