@@ -259,6 +259,20 @@ class Refresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A page is not visited again before it has changed with this probability: cost has a floor."""
 
 
+class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What pages are worth (docs/values.md). The weights are powers of two per unit of a signal."""
+
+    topics: str = "topics.toml"
+    """File (relative to the home) that says what the crawl is for; `crawl topics FILE` puts it there."""
+    business: float = 3.0
+    """A page wholly about a topic of weight 1 is worth eight times as much."""
+    ir: float = 1.0
+    corpus: float = 0.5
+    exploration: float = 0.5
+    critical_floor: float = 1.0
+    """Least value of pages and hosts that were called critical: that of a root page."""
+
+
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What upkeep keeps, in days. A page's current links and last version are kept whatever their age, and
     `fetches` outlives every row that cites it."""
@@ -407,6 +421,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     urls: Urls = Urls()
     refresh: Refresh = Refresh()
     sitemaps: Sitemaps = Sitemaps()
+    value: Value = Value()
     commit: Commit = Commit()
     fleet: Fleet = Fleet()
     orchestration: Orchestration = Orchestration()
