@@ -18,7 +18,8 @@ from crawl_platform.quality.politeness import PAIRED, REQUESTED, UNASKED
 from crawl_platform.settings import Settings
 from resources.cadence import Cadence
 from resources.fleet import FleetResource
-from resources.fleet_control import FLEET_CHECK, state_metadata
+from resources.fleet_control import FLEET_CHECK
+from resources.fleet_metadata import state_metadata
 from resources.lake import LakeResource, Reading
 
 BACK = timedelta(days=2)

@@ -16,7 +16,7 @@ from assets.upkeep import report_metadata
 from crawl_platform.clock import Clock
 from crawl_platform.fleet.client import FleetClient
 from resources.fleet import FleetResource
-from resources.fleet_control import state_metadata
+from resources.fleet_metadata import state_metadata
 from resources.lake import LakeResource
 from resources.requests import Request, append_requests, require_host
 

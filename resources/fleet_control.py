@@ -6,9 +6,8 @@ are not Dagster's: the fleet goes on when Dagster stops.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
-import dagster as dg
 import msgspec
 
 from crawl_platform.errors import ConfigurationError
@@ -45,22 +44,6 @@ class FleetState(msgspec.Struct, frozen=True):
 
 FLEET_CHECK = "fleet_is_well"
 """The check of `fetches` that says how the cells are."""
-
-
-def state_metadata(state: FleetState) -> dict[str, Any]:
-    """For the UI: how many cells run, and a table of them."""
-    columns = ("cell", "state", "shards", "restarts")
-    return {
-        "wanted": state.wanted,
-        "running": sum(cell.state == "running" for cell in state.cells),
-        "cells": dg.TableMetadataValue(
-            [
-                dg.TableRecord(dict(zip(columns, (c.name, c.state, c.shards, c.restarts), strict=True)))
-                for c in state.cells
-            ],
-            dg.TableSchema([dg.TableColumn(name) for name in columns]),
-        ),
-    }
 
 
 class FleetControl(Protocol):

@@ -10,7 +10,8 @@ import msgspec
 from crawl_platform.errors import ConfigurationError, ExchangeError, LakeError
 from resources.cadence import Cadence
 from resources.fleet import FleetResource
-from resources.fleet_control import FLEET_CHECK, FleetState, state_metadata
+from resources.fleet_control import FLEET_CHECK, FleetState
+from resources.fleet_metadata import state_metadata
 
 ASSET = dg.AssetKey("fetches")
 

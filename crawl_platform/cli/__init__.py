@@ -1,28 +1,31 @@
 """The `crawl` command. One file per kind of work; every error that is ours is one line that says what to do."""
 
 import errno
+from importlib import import_module
 
 import click
 
 from crawl_platform import __version__
-from crawl_platform.cli.demo import demo
-from crawl_platform.cli.doctor import doctor
-from crawl_platform.cli.explain import explain
-from crawl_platform.cli.export import export
-from crawl_platform.cli.frontier import frontier
-from crawl_platform.cli.identity import identity
-from crawl_platform.cli.page import show_page
-from crawl_platform.cli.purge import purge
-from crawl_platform.cli.run import down, reload, up
-from crawl_platform.cli.shards import shards
-from crawl_platform.cli.size import size
-from crawl_platform.cli.sql import sql_command
-from crawl_platform.cli.status import status, top
-from crawl_platform.cli.steer import exclude, pause, promote, promotions, recrawl, resume, seed
-from crawl_platform.cli.trim import trim
-from crawl_platform.cli.upkeep import upkeep
-from crawl_platform.cli.usage import usage
 from crawl_platform.errors import ConfigurationError, PlatformError
+
+SECTIONS = {
+    "Run": {
+        "up": "run:up", "down": "run:down", "reload": "run:reload", "upkeep": "upkeep:upkeep", "demo": "demo:demo",
+        "doctor": "doctor:doctor", "identity": "identity:identity", "size": "size:size",
+    },
+    "Steer": {
+        "seed": "steer:seed", "promote": "steer:promote", "exclude": "steer:exclude", "purge": "purge:purge",
+        "recrawl": "steer:recrawl", "pause": "steer:pause", "resume": "steer:resume",
+    },
+    "Look": {
+        "status": "status:status", "top": "status:top", "explain": "explain:explain", "show": "page:show_page",
+        "frontier": "frontier:frontier", "shards": "shards:shards", "promotions": "steer:promotions",
+        "sql": "sql:sql_command", "usage": "usage:usage", "export": "export:export",
+    },
+}  # fmt: skip
+"""Command → its module and name there. A module is imported when its command is asked for: all of them take a
+second and more, most of it for what `crawl up` needs and `crawl sql` doesn't."""
+PLACES = {name: place for commands in SECTIONS.values() for name, place in commands.items()}
 
 
 class WrongSetting(click.ClickException):
@@ -33,15 +36,21 @@ class CrawlGroup(click.Group):
     """Commands by what they are for; platform errors become one line and an exit status."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return list(PLACES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in PLACES:
+            return None
+        module, name = PLACES[cmd_name].split(":")
+        command: click.Command = getattr(import_module(f"{__name__}.{module}"), name)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(command.name or "", command.get_short_help_str(limit=120)) for command in commands],
-                    col_max=12,
-                )
+                known = [(name, self.get_command(ctx, name)) for name in commands]
+                rows = [(name, command.get_short_help_str(limit=120)) for name, command in known if command]
+                formatter.write_dl(rows, col_max=12)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -76,13 +85,3 @@ def main() -> None:
     Completion of commands and options in this shell (zsh, fish: zsh_source, fish_source):
       eval "$(_CRAWL_COMPLETE=bash_source crawl)"
     """
-
-
-frontier.add_command(trim)
-SECTIONS: dict[str, tuple[click.Command, ...]] = {
-    "Run": (up, down, reload, upkeep, demo, doctor, identity, size),
-    "Steer": (seed, promote, exclude, purge, recrawl, pause, resume),
-    "Look": (status, top, explain, show_page, frontier, shards, promotions, sql_command, usage, export),
-}
-for _command in (command for commands in SECTIONS.values() for command in commands):
-    main.add_command(_command)

@@ -9,6 +9,7 @@ import click
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import count_text, json_option, print_json, print_rows, show
+from crawl_platform.cli.trim import trim
 from crawl_platform.clock import SystemClock, as_datetime
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.queues import (
@@ -34,6 +35,9 @@ class HostOrCommand(click.Group):
 @click.command(cls=HostOrCommand)
 def frontier() -> None:
     """Show what waits to be fetched (`crawl frontier [HOST]`), or cut it (`crawl frontier trim`)."""
+
+
+frontier.add_command(trim)
 
 
 @frontier.command("show")

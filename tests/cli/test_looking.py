@@ -169,7 +169,8 @@ def test_export_gives_other_tools_the_pages(running: tuple[Command, str], tmp_pa
      "size"],
 )  # fmt: skip
 def test_every_reading_command_takes_json(name: str) -> None:
-    command = main.commands[name]
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
     command = command.commands["show"] if isinstance(command, click.Group) else command
     options = [option for parameter in command.params for option in parameter.opts]
 
