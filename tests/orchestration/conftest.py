@@ -1,14 +1,14 @@
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from assets import plots
 from crawl_platform.clock import ManualClock
 from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Orchestration, Settings
-from tests.orchestration.harness import Harness
+from tests.orchestration.harness import Harness, without_pictures
 from tests.orchestration.made_up_crawl import SHARDS, MadeUpCrawl, RememberingFleet
 
 
@@ -18,10 +18,18 @@ def pictures():
 
 
 @pytest.fixture(autouse=True)
-def no_pictures(request, monkeypatch):
-    """Drawing takes a third of a run's time."""
-    if "pictures" not in request.fixturenames:
-        monkeypatch.setattr(plots, "_markdown", lambda figure, caption: dg.MetadataValue.md(caption))
+def no_pictures(request):
+    with nullcontext() if "pictures" in request.fixturenames else without_pictures():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unstamped():
+    """The revision that Dagster stamps on its databases in memory is read by nobody, and takes 0.1 s each time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dagster._core.storage.runs.in_memory.stamp_alembic_rev", lambda *_: None)
+        patch.setattr("dagster._core.storage.event_log.in_memory.stamp_alembic_rev", lambda *_: None)
+        yield
 
 
 @pytest.fixture

@@ -1,14 +1,28 @@
 """Drives the whole Dagster layer by hand on an ephemeral instance: sensors, condition ticks, runs."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import MagicMock
 
 import dagster as dg
+import pytest
 
+from assets import plots
 from crawl_platform.clock import ManualClock, as_datetime
 from crawl_platform.definitions import build_definitions
 from crawl_platform.settings import Settings
 from tests.orchestration.made_up_crawl import RememberingFleet
+
+
+@contextmanager
+def without_pictures() -> Iterator[None]:
+    """Captions instead of pictures: drawing takes a third of a run's time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "_figure", lambda *_: (MagicMock(), MagicMock()))
+        patch.setattr(plots, "_markdown", lambda figure, caption: dg.MetadataValue.md(caption))
+        yield
 
 
 class Harness:

@@ -38,6 +38,10 @@ class MadeUpCrawl:
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._begun: dict[str, int] = {}
 
+    def go_on_after(self, other: "MadeUpCrawl") -> None:
+        """Number on where `other` stood, whose lake this one's is a copy of."""
+        self.commits, self._fetches = other.commits, other._fetches
+
     def _add(self, table: str, **values: Any) -> None:
         now = as_datetime(self.clock.now())
         self._rows.setdefault(table, []).append({"cell": "cell-0", "date": now.date(), **values})

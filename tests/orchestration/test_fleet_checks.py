@@ -1,5 +1,6 @@
 """Checks of the fleet's tables: they pass on a sound lake, each fails on what it is for, and they are run."""
 
+import shutil
 from datetime import timedelta
 
 import dagster as dg
@@ -8,17 +9,22 @@ import pytest
 
 from assets.fleet import EXTERNAL
 from assets.fleet_checks import CHECKS
-from crawl_platform.clock import as_datetime
+from crawl_platform.clock import ManualClock, as_datetime
+from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
 from resources.requests import Request, append_requests, refuse
+from tests.orchestration.made_up_crawl import MadeUpCrawl
 
 HOST = "a.test"
 PAGE = f"https://{HOST}/"
 
 
-@pytest.fixture
-def sound(crawl, clock):
+@pytest.fixture(scope="module")
+def kept(empty_lake, tmp_path_factory):
     """A small crawl that keeps every promise, an hour and a half old: robots first, snapshots, reports."""
+    root, clock = tmp_path_factory.mktemp("sound") / "lake", ManualClock()
+    shutil.copytree(empty_lake, root)
+    crawl = MadeUpCrawl(Lake(root), clock)
     crawl.host(HOST)
     crawl.robots(HOST)
     for n in range(5):
@@ -30,6 +36,15 @@ def sound(crawl, clock):
         crawl.report()
         snapshot(crawl, 5)
         crawl.commit()
+    return crawl
+
+
+@pytest.fixture
+def sound(kept, crawl, clock, lake):
+    """A copy of it, at the time of its last commit."""
+    shutil.copytree(kept.lake.root, lake.root, dirs_exist_ok=True)
+    clock.advance(kept.clock.now() - clock.now())
+    crawl.go_on_after(kept)
     return crawl
 
 

@@ -1,13 +1,31 @@
 """From links to a promoted host: the assets and the sensor that hands their decisions over."""
 
+import shutil
+
 import dagster as dg
 import msgspec
 import pytest
 
 from assets import link_graph as link_graph_module
 from assets.promotion_decision import decision_id
+from crawl_platform.clock import ManualClock
+from crawl_platform.lake.lake import Lake
+from crawl_platform.settings import Orchestration, Settings
 from resources.requests import Request, append_requests
-from tests.orchestration.made_up_crawl import small_web
+from tests.orchestration.harness import Harness, without_pictures
+from tests.orchestration.made_up_crawl import MadeUpCrawl, RememberingFleet, small_web
+
+
+@pytest.fixture(scope="module")
+def decided(empty_lake, tmp_path_factory):
+    """The lake and the run of one decision over the small web. Only read."""
+    home, clock = tmp_path_factory.mktemp("decided"), ManualClock()
+    shutil.copytree(empty_lake, home / "lake")
+    lake = Lake(home / "lake")
+    small_web(MadeUpCrawl(lake, clock))
+    settings = Settings(home=str(home), orchestration=Orchestration(profile="demo", promotion_quota=5))
+    with dg.DagsterInstance.ephemeral() as instance, without_pictures():
+        yield lake, Harness(settings, clock, RememberingFleet(), instance).decide()
 
 
 def promoted(lake):
@@ -23,10 +41,8 @@ def ask(lake, clock, kind, target, via="table", request_id="r1"):
     append_requests(lake, [Request(request_id, clock.now(), kind, target, "ada", via, "because", 1.0)])
 
 
-def test_the_best_hosts_of_the_horizon_are_promoted_with_their_evidence(harness, crawl, lake):
-    small_web(crawl)
-
-    harness.decide()
+def test_the_best_hosts_of_the_horizon_are_promoted_with_their_evidence(decided):
+    lake, _ = decided
 
     rows = promoted(lake)
     assert len(rows) == 5
@@ -38,10 +54,8 @@ def test_the_best_hosts_of_the_horizon_are_promoted_with_their_evidence(harness,
     assert set(dict(best["input_versions"])) >= {"links", "fetches", "hosts", "host_graph", "host_ranks"}
 
 
-def test_the_link_farm_is_held_and_honest_hosts_are_not(harness, crawl, lake, settings):
-    small_web(crawl)
-
-    harness.decide()
+def test_the_link_farm_is_held_and_honest_hosts_are_not(decided):
+    lake, _ = decided
 
     assert "bait.test" not in promoted(lake)
     assert all(host.startswith("honest-") for host in promoted(lake))
@@ -62,9 +76,8 @@ def test_without_the_gate_the_farm_would_be_promoted(harness, crawl, lake, monke
     assert rows[0]["independent_support"] >= 2
 
 
-def test_every_promotion_cites_a_decision_with_numbers_and_words(harness, crawl, lake):
-    small_web(crawl)
-    harness.decide()
+def test_every_promotion_cites_a_decision_with_numbers_and_words(decided):
+    lake, _ = decided
 
     joined = lake.query(
         "SELECT d.evidence, d.reason FROM promotions p JOIN decisions d USING (decision_id)"
@@ -478,10 +491,10 @@ def neighbourhoods(result) -> str:
     return event.metadata["neighbourhoods"].md_str
 
 
-def test_each_promoted_host_is_shown_in_its_neighbourhood(harness, crawl, lake):
-    small_web(crawl)
+def test_each_promoted_host_is_shown_in_its_neighbourhood(decided):
+    lake, run = decided
 
-    shown = neighbourhoods(harness.decide())
+    shown = neighbourhoods(run)
 
     assert sorted(shown.split("\n\n")) == sorted(f"{host} and the hosts around it" for host in promoted(lake))
 
