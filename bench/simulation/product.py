@@ -123,7 +123,7 @@ class Product:
                 continue
             assert isinstance(lease, Lease)
             self._visit(lease)
-            split = frontier.split
+            split = frontier.lanes.split
             self.found.split_error = max(self.found.split_error, abs(split.discovery - split.owed))
 
     def _visit(self, lease: Lease) -> None:
@@ -229,7 +229,7 @@ class Product:
         fetches, self._window_fetches = self._window_fetches, 0
         if not self._number:
             fetches = round(seconds / self.web.params.took)
-        self.rig.frontier.emit_rate = fetches / seconds
+        self.rig.frontier.lanes.emit_rate = fetches / seconds
         self.tables.append(
             "fleet_stats",
             [{"cell": CELL, "reported_at": now, "seconds": seconds, "fetches": fetches, "slots": 1,

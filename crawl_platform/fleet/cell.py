@@ -165,6 +165,8 @@ class Cell:
         self._workers: set[asyncio.Task[None]] = set()
         self._unproven: set[asyncio.Task[None]] = set()
         """Those of the workers whose host has not lately been seen to answer."""
+        self._crowded = False
+        """Slots were last full before all hosts that were due had one."""
         self._failure: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._stopping = False
         self._on_hold = False
@@ -302,14 +304,18 @@ class Cell:
         while len(self._workers) < self._settings.fetch.slots:
             room = max(self._settings.fetch.slots // 2, 1) - len(self._unproven)
             with self._telemetry.stages.of(FRONTIER):
-                lease = self.frontier.claim(self._clock.now(), self._clock.boottime(), room)
+                lease = self.frontier.claim(
+                    self._clock.now(), self._clock.boottime(), room, crowded=self._crowded
+                )
             if self.frontier.denied:
                 self._bulk.open.denied += self.frontier.denied
                 self.frontier.denied = []
                 self._bulk.touch()
             if lease is None:
+                self._crowded = False
                 return
             self._start(lease)
+        self._crowded = True
 
     def _held_back(self) -> bool:
         """Backpressure: rows can't be staged, or the lake has not confirmed a spool's worth of them."""

@@ -56,12 +56,12 @@ class Telemetry:
     def report(self, frontier: Frontier, outbox: Outbox) -> Row:
         """A `fleet_stats` row about the time since the last one."""
         boot, now, cpu = self._clock.boottime(), as_datetime(self._clock.now()), _cpu_seconds()
-        split = frontier.split
+        split = frontier.lanes.split
         self.counts["discovery"], self.counts["refresh"] = split.discovery, split.refresh
         self.counts["lent"] = split.lent
         delta = self.counts - self._last_counts
         seconds = max(boot - self._last_at, 1e-6)
-        frontier.emit_rate = delta["fetches"] / seconds
+        frontier.lanes.emit_rate = delta["fetches"] / seconds
         row: Row = {name: delta[name] for name in ("fetches", "pages", "errors", "wire_bytes")}
         row |= {name: delta[name] for name in ("discovery", "refresh", "lent")}
         row |= {
@@ -118,7 +118,7 @@ class Telemetry:
             "latency": self._mean_latency(),
             "known_urls": frontier.known,
             "hosts": len(frontier.hosts),
-            "rate": frontier.emit_rate,
+            "rate": frontier.lanes.emit_rate,
             "seen_false_positive_rate": frontier.seen.false_positive_rate,
             "seen_filters": frontier.seen.generations,
             "active_hosts": len(frontier.hosts.awake),

@@ -1,40 +1,33 @@
 """What to fetch next: the claim side of a cell's frontier. Pure over its KV store, clock readings passed in.
 
 A claim takes the host whose turn it is (heap by next allowed time; where more are ready than there are slots, the one
-whose next visit is worth most: `line`), then the best lane of that host:
-fastlane > freshlane > deadline > discovery | refresh, the last two by the live split; among pages due for
-refresh the best (`revisits`). It writes nothing: a claimed URL stays in its durable queue until its epoch
-commits, so a crash redelivers it.
+whose next visit is worth most: `line`), then the best page of that host (`lanes`). It writes nothing: a claimed URL
+stays in its durable queue until its epoch commits, so a crash redelivers it.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice
 
-from crawl_platform.admission.hosts import EXCLUDED, SEED, HostBook
+from crawl_platform.admission.hosts import SEED, HostBook
 from crawl_platform.admission.pace import Pace
 from crawl_platform.admission.politeness import Gates
-from crawl_platform.admission.preferences import BY_PAGE, dropped_by_page
 from crawl_platform.admission.robots import RobotsCache
 from crawl_platform.admission.rules import HostRules
-from crawl_platform.admission.service import Admission, Answer, Reason
+from crawl_platform.admission.service import Admission, Reason
 from crawl_platform.frontier.hosts import CAPPED, Agenda, Entry, HostState
 from crawl_platform.frontier.known_hosts import KnownHosts
 from crawl_platform.frontier.kv import OrderedKV, prefix_end
+from crawl_platform.frontier.lanes import URGENT, Lanes
 from crawl_platform.frontier.lease import Lease, RobotsLease
 from crawl_platform.frontier.line import Line
-from crawl_platform.frontier.listed import SITEMAP_BUDGET, over_budget
 from crawl_platform.frontier.moved_robots import MovedRobots
 from crawl_platform.frontier.parameter_order import OrderEvidence
 from crawl_platform.frontier.records import (
     ADDRESS,
-    DEADLINE,
     DISCOVERY,
-    FASTLANE,
-    FRESHLANE,
-    PAGE,
-    REFRESH,
     HostRecord,
     RobotsRecord,
     UrlRecord,
@@ -42,11 +35,11 @@ from crawl_platform.frontier.records import (
     shard_range,
     url_key,
 )
+from crawl_platform.frontier.refusals import Refusals
 from crawl_platform.frontier.revisits import Revisits
 from crawl_platform.frontier.seen import RecentSet, SeenSet
 from crawl_platform.frontier.seen_log import SeenLog
-from crawl_platform.frontier.windows import NONE, Window, Windows
-from crawl_platform.scheduling.split import SplitCredit, target_share
+from crawl_platform.frontier.windows import Window, Windows
 from crawl_platform.settings import Frontier as FrontierSettings
 from crawl_platform.settings import Refresh
 from crawl_platform.web.parameters import host_form
@@ -54,17 +47,10 @@ from crawl_platform.web.url import host_of, origin_of_canonical
 
 KEYS_AT_ONCE = 10_000
 """Known URLs that are told to the seen set together."""
-BELOW_SURFACE = "surface_mode"
-"""Why a page is dropped that lies too deep for what its host may have."""
-URGENT = (FASTLANE, FRESHLANE, DEADLINE)
 ADDRESS_PATIENCE = 5.0
 """Seconds after which a host in an address's line looks whether the line still moves."""
 CLOCK_STEP = 1.0
 """Seconds that the wall clock leaps between two claims before it counts as stepped."""
-ENTRANTS = 16
-"""Hosts that join the line at one claim, at most: after a start all are due at once."""
-LOOK_ANEW = 0.1
-"""Part of a page's age after which what it is worth is looked at anew."""
 HEADS_IN_LINE = 32
 """Hosts in an address's line that keep the heads of their queues in memory (some 10 KB each)."""
 DROPS = 256
@@ -99,6 +85,8 @@ class Frontier:
         self.admission = admission
         self.revisits = Revisits(refresh, rules.plain.sitemaps)
         self.windows = Windows()
+        self.refusals = Refusals(book, rules)
+        self.lanes = Lanes(kv, self.windows, self.revisits, refresh, self.backlog, self.delay)
         limits = rules.plain.frontier
         self.hosts = KnownHosts(kv, book.shard, self.windows, self.delay, limits.active_hosts)
         self.moved = MovedRobots(kv, shards, book, rules)
@@ -117,8 +105,6 @@ class Frontier:
         self.log = SeenLog(kv, shards)
         self.sent = RecentSet(200_000)
         """Links lately handed to other cells' shards: each is sent once, not from every page that has it."""
-        self.split = SplitCredit()
-        self.emit_rate = 0.0
         self._utc_at_boot = 0.0
         """UTC less CLOCK_BOOTTIME, as the agenda knows it."""
         self.known = 0
@@ -200,12 +186,15 @@ class Frontier:
 
     # claims
 
-    def claim(self, now: float, boot: float, room: int = 1 << 30) -> Lease | RobotsLease | None:
+    def claim(
+        self, now: float, boot: float, room: int = 1 << 30, *, crowded: bool = True
+    ) -> Lease | RobotsLease | None:
         """The next URL to fetch now, or None. `now` is UTC, `boot` CLOCK_BOOTTIME (seconds).
 
-        `room`: how many more unproven hosts may have a slot. The host is reserved in the gates; the caller
-        ends or releases it.
+        `room`: how many more unproven hosts may have a slot. `crowded`: more hosts may be due than there are slots,
+        so the best comes first. The host is reserved in the gates; the caller ends or releases it.
         """
+        look = partial(self._look, now=now, boot=boot)
         self._follow_clock(now, boot)
         if self.moved.errands.fresh:
             for wanted in self.moved.newly_wanted(self.hosts, now):
@@ -214,7 +203,7 @@ class Frontier:
             for parked in list(islice(self.parked, max(room, 0))):
                 del self.parked[parked]
                 self.agenda.put(parked, boot)
-        while (host := self._next_host(now, boot)) is not None:
+        while (host := self.line.next_due(self.agenda, boot, look, crowded=crowded)) is not None:
             if self._stands_still(host):
                 self.held[host] = None
                 self._let_pass(host, now, boot)
@@ -246,43 +235,16 @@ class Frontier:
             self._part_with(host)
         return None
 
-    def _next_host(self, now: float, boot: float) -> str | None:
-        """Of the hosts whose time has come the one whose next visit is worth most."""
-        first = self.agenda.pop_due(boot)
-        if first is not None and not self.line:
-            at = self.agenda.next_at()
-            if at is None or at > boot:  # nobody to compare it with
-                return first
-        for _ in range(ENTRANTS):
-            if first is None:
-                break
-            self._stand_in_line(first, now, boot)
-            first = self.agenda.pop_due(boot)
-        if first is not None:
-            self.agenda.put(first, boot)
-        host = self.line.next()
-        if host is not None:
-            self.agenda.drop(host)
-        return host
-
-    def _stand_in_line(self, host: str, now: float, boot: float) -> None:
+    def _look(self, host: str, now: float, boot: float) -> tuple[float, float]:
+        """What the host's next visit is worth (days of freshness; infinite: it is to be seen to at once), and the age
+        (seconds) that this comes from."""
         state, address = self.hosts.get(host), self.addresses.get(host)
-        blocked = address is not None and self.gates.address_ready_at(address) > boot
-        if state is None or state.in_flight or blocked:
-            self.line.enter(host, math.inf)  # seen to at once, and no turn
-            return
+        if state is None or state.in_flight:
+            return math.inf, math.inf
+        if address is not None and self.gates.address_ready_at(address) > boot:
+            return math.inf, math.inf
         self._keep(state)
-        worth, age = self._worth(state, now)
-        self.line.enter(host, worth)
-        self.agenda.put(host, boot + max(age * LOOK_ANEW, 1.0))
-
-    def _worth(self, state: HostState, now: float) -> tuple[float, float]:
-        """What the host's next visit is worth (days of freshness), and the age (seconds) that this comes from."""
-        urgent = any(self._ripe(state, lane, now) is not None for lane in URGENT)
-        if urgent or self.windows.spent(state, now) or self.moved.errands.waits(state.host):
-            return math.inf, 0.0
-        state.bar(self.windows.spent_groups(state, now))
-        return self.revisits.worth(state, self.kv, now)
+        return (math.inf, 0.0) if self.moved.errands.waits(host) else self.lanes.worth(state, now)
 
     def _let_pass(self, host: str, now: float, boot: float, but: str = "") -> None:
         """`host` makes no use of its turns, except for that at `but`: those behind it in line need not wait until they
@@ -348,7 +310,7 @@ class Frontier:
 
     def _pick(self, state: HostState, now: float, boot: float) -> Lease | RobotsLease | None:
         for _ in range(DROPS):
-            choice = self._choose(state, now)
+            choice = self.lanes.choose(state, now)
             if choice is None:
                 self._sleep(state, now, boot)
                 return None
@@ -367,11 +329,11 @@ class Frontier:
                 return None
             record = self._record(state, lane, entry)
             state.claim(lane, entry)
-            refused = self._refused(state, url, lane, record, answer, now)
+            refused = self.refusals.reason(state, url, lane, record, answer, now)
             if refused:
                 self.denied.append(Lease(url, state.host, state.shard, lane, record, refused=refused))
                 continue
-            self._charge(state, lane, record, share, now)
+            self.lanes.charge(state, lane, record, share, now)
             return Lease(url, state.host, state.shard, lane, record, share)
         return None
 
@@ -382,100 +344,13 @@ class Frontier:
         data = state.record_of(self.kv, lane, entry.url)
         return decode(data, UrlRecord) if data is not None else UrlRecord()
 
-    def _refused(
-        self, state: HostState, url: str, lane: int, record: UrlRecord, answer: Answer, now: float
-    ) -> str:
-        """Why a claimed URL is not fetched; empty if it is. What holds for good comes first."""
-        if self.book.bars(state.host, url):
-            return EXCLUDED
-        if lane != FASTLANE and self._below_surface(state, record):
-            return BELOW_SURFACE
-        if answer.reason is not Reason.ADMITTED:
-            return str(answer.reason)
-        if lane == FASTLANE:
-            return ""
-        if record.kind != PAGE and self._past_sitemaps(state, now):
-            return SITEMAP_BUDGET
-        return record.reason if record.reason and self._still_unwanted(state.host, record.reason) else ""
-
-    def _still_unwanted(self, host: str, reason: str) -> bool:
-        """Whether the page itself has refused its use, and the policy is the one under which that meant to stop."""
-        return reason.startswith(BY_PAGE) and reason == dropped_by_page(self.rules.of(host).citizenship)
-
     def delay(self, record: HostRecord, host: str) -> float:
         """Seconds from the end of a request to `host` to the start of the next: the delay in force."""
         return self.gates.delay(host, record.crawl_delay, record.pace)
 
-    def _below_surface(self, state: HostState, record: UrlRecord) -> bool:
-        """Whether the host is in surface mode and this page lies too deep."""
-        return state.record.surface and record.depth > self.limits(state.host).surface_depth
-
-    def _past_sitemaps(self, state: HostState, now: float) -> bool:
-        """Whether the host's sitemaps and feeds have used up what may be read of them in a day."""
-        return over_budget(state.record, now, self.rules.of(state.host).sitemaps)
-
-    def _choose(self, state: HostState, now: float) -> tuple[int, Entry, float | None] | None:
-        """(lane, entry, share at which the split is charged) for a host whose turn it is; no share where only one
-        lane has work."""
-        for lane in URGENT if state.may_have(URGENT) else ():
-            urgent = self._ripe(state, lane, now)
-            if urgent is not None:
-                return lane, urgent, None
-        if self.windows.in_force(state.shard, now) is not None:
-            if self.windows.spent(state, now):
-                return None
-            state.bar(self.windows.spent_groups(state, now))
-        elif state.barred:
-            state.bar(NONE)
-        new, old = self._ripe(state, DISCOVERY, now), self._ripe(state, REFRESH, now)
-        share = self.share() if new is not None and old is not None else None
-        if new is not None and (share is None or self.split.next_lane(share) == "discovery"):
-            return DISCOVERY, new, share
-        page = self.revisits.best(state, self.kv, now)
-        if page is None:
-            page = self.revisits.spare(state, self.kv, now)
-        return None if page is None else (REFRESH, page, share)
-
-    def _ripe(self, state: HostState, lane: int, now: float) -> Entry | None:
-        head = state.head(self.kv, lane)
-        return head if head is not None and head.rank <= now * 1000 else None
-
-    def share(self) -> float:
-        """Discovery's present share of the turns that both lanes want."""
-        refresh = self.refresh
-        return target_share(
-            self.backlog(),
-            self.emit_rate,
-            floor=refresh.split_floor,
-            ceiling=refresh.split_ceiling,
-            drain_short=refresh.drain_short,
-            drain_long=refresh.drain_long,
-        )
-
     def backlog(self) -> int:
         """URLs that wait for their first success."""
         return self.known - self.fetched - self.dead
-
-    def _charge(
-        self, state: HostState, lane: int, record: UrlRecord, share: float | None, now: float
-    ) -> None:
-        """Count the turn."""
-        self.windows.charge(state, lane, record.group)
-        if lane in URGENT:
-            return
-        if lane == REFRESH:
-            state.refresh_turns += 1
-            self.revisits.taken(state, record, now, self.delay(state.record, state.host))
-        if share is None:
-            self.split.lend()
-        else:
-            self.split.charge(share)
-
-    def _refund(self, state: HostState, lease: Lease) -> None:
-        self.windows.charge(state, lease.lane, lease.record.group, -1)
-        if lease.lane not in URGENT:
-            state.refresh_turns -= lease.lane == REFRESH
-            self.split.take_back("discovery" if lease.lane == DISCOVERY else "refresh", lease.share)
 
     def _sleep(self, state: HostState, now: float, boot: float) -> None:
         """Nothing to do for the host now: come back when its next entry ripens or its window ends."""
@@ -556,14 +431,14 @@ class Frontier:
             self.moved.errands.put_back(lease.host, lease.errand)
         else:
             state = self.hosts[lease.host]
-            self._refund(state, lease)
+            self.lanes.refund(state, lease)
             state.leased.pop(lease.url, None)
             state.queues_changed()
 
     def set_aside(self, lease: Lease) -> None:
         """A claimed URL has to wait, and no request was sent: it is not claimable before `call_back`, or before a
         result of it is absorbed; its turn counts for nothing."""
-        self._refund(self.hosts[lease.host], lease)
+        self.lanes.refund(self.hosts[lease.host], lease)
 
     def call_back(self, lease: Lease, now: float, boot: float) -> None:
         """A URL that was set aside is claimable again."""

@@ -49,16 +49,32 @@ class Move(NamedTuple):
     data: bytes | None
 
 
-class Entry(msgspec.Struct, frozen=True, order=True, gc=False):
-    """A place in a queue: due at `rank` (milliseconds)."""
+class Outlook(msgspec.Struct, frozen=True, gc=False):
+    """What is believed of a page that waits for its next visit, under the priors of `version`."""
+
+    version: int
+    a: float
+    b: float
+    """Its rate: Gamma(a, b), b in days."""
+    able_at: float
+    """From when on (UTC seconds) a visit is worth its cost, were there room for all."""
+
+
+class Entry(msgspec.Struct, order=True, gc=False):
+    """A place in a queue: due at `rank` (milliseconds). What has been found out of it once is kept: a host that waits
+    for its turn is looked at again and again."""
 
     rank: int
     url: str
     data: bytes
+    outlook: Outlook | None = None
+    _waiting: Waiting | None = None
 
     @property
     def waiting(self) -> Waiting:
-        return decode(self.data, Waiting)
+        if self._waiting is None:
+            self._waiting = decode(self.data, Waiting)
+        return self._waiting
 
 
 class Look(msgspec.Struct, array_like=True):
@@ -191,8 +207,10 @@ class HostState:
     def claim(self, lane: int, entry: Entry) -> None:
         """Its URL is leased: it is no head any more."""
         entries = self.heads.get(lane, [])
-        if entry in entries:  # else it was found further back in the queue
-            entries.remove(entry)
+        for place, head in enumerate(entries):  # else it was found further back in the queue
+            if head.rank == entry.rank and head.url == entry.url:
+                del entries[place]
+                break
         self.leased[entry.url] = False
 
     def follow(self, moves: Iterable[Move]) -> None:

@@ -1,13 +1,21 @@
 """Who is served first when more hosts are ready than there are slots: the one whose next visit is worth most.
 
-Worth grows with age, so whoever waits is looked at anew now and then (`Frontier` puts it on the agenda for that). And
-each `OLDEST`-th turn is that of the host which has waited longest: a host of little worth is served late, not never.
+Worth grows with age, so whoever waits is put on the agenda to be looked at anew now and then. And each `OLDEST`-th turn
+is that of the host which has waited longest: a host of little worth is served late, not never.
 """
 
 import heapq
+import math
+from collections.abc import Callable
+
+from crawl_platform.frontier.hosts import Agenda
 
 OLDEST = 33
 """One turn in so many goes by waiting alone (3 %)."""
+ENTRANTS = 16
+"""Hosts that join the line at one claim, at most: after a start all are due at once."""
+LOOK_ANEW = 0.1
+"""Part of a page's age after which what it is worth is looked at anew."""
 
 
 class Line:
@@ -43,3 +51,30 @@ class Line:
             if self._waiting.get(host) == (worth, entered):
                 del self._waiting[host]
                 return host
+
+    def next_due(
+        self, agenda: Agenda, boot: float, look: Callable[[str], tuple[float, float]], *, crowded: bool
+    ) -> str | None:
+        """The host whose turn it is, of those in line and those on the agenda until `boot`; None if there is none.
+
+        `look`: what the next visit of a host is worth, and the age (seconds) that this comes from; an infinite age if
+        there is nothing to look at again. Unless it is `crowded`, all who are due have a slot, and in which order
+        they come is all the same.
+        """
+        first = agenda.pop_due(boot)
+        if not (crowded or self._waiting):
+            return first
+        for _ in range(ENTRANTS):
+            if first is None:
+                break
+            worth, age = look(first)
+            self.enter(first, worth)
+            if age < math.inf:
+                agenda.put(first, boot + max(age * LOOK_ANEW, 1.0))
+            first = agenda.pop_due(boot)
+        if first is not None:
+            agenda.put(first, boot)
+        host = self.next()
+        if host is not None:
+            agenda.drop(host)
+        return host

@@ -14,7 +14,7 @@ host's queue, a few pages a turn, for what was planned for later than it would b
 import math
 
 from crawl_platform.clock import DAY
-from crawl_platform.frontier.hosts import Entry, HostState
+from crawl_platform.frontier.hosts import Entry, HostState, Outlook
 from crawl_platform.frontier.kv import OrderedKV
 from crawl_platform.frontier.posterior import prior_of
 from crawl_platform.frontier.priors import Priors
@@ -93,7 +93,7 @@ class Revisits:
         if len(due) < 2 or self._oldest_turn(state):
             return due[0] if due else None
         unwatched = next((entry for entry in due if self._unwatched(state, entry.waiting)), None)
-        return unwatched or max(due, key=lambda entry: self._index(state, entry.waiting, now))
+        return unwatched or max(due, key=lambda entry: self._index(state, entry, now))
 
     def _unwatched(self, state: HostState, page: UrlRecord | Waiting) -> bool:
         checks = state.checks
@@ -103,26 +103,28 @@ class Revisits:
     def _oldest_turn(self, state: HostState) -> bool:
         return self._oldest_every > 0 and (state.refresh_turns + 1) % self._oldest_every == 0
 
-    def _index(self, state: HostState, page: Waiting, now: float) -> float:
-        a, b = self.belief(state.shard, state.host, page)
-        index = index_one(a, b, (now - page.last_success_at) / DAY, page.value)
+    def _index(self, state: HostState, entry: Entry, now: float) -> float:
+        page, known = entry.waiting, self._outlook(state, entry)
+        index = index_one(known.a, known.b, (now - page.last_success_at) / DAY, page.value)
         if page.kind != PAGE:
             return index * WORTH
         if page.claimed:
-            oldest = index_one(a, b, self._settings.interval_max / DAY, page.value)
+            oldest = index_one(known.a, known.b, self._settings.interval_max / DAY, page.value)
             return stale_index(index, oldest, state.record.claims.chance)
         return index
 
     def spare(self, state: HostState, kv: OrderedKV, now: float) -> Entry | None:
         """For a host with nothing to do: the best of the pages that come next and of a few others, if a visit
         may be made at all."""
-        able = [entry for entry in state.ahead(kv, REFRESH, CHOICE) if self._able_at(state, entry) <= now]
+        able = [
+            entry for entry in state.ahead(kv, REFRESH, CHOICE) if self._outlook(state, entry).able_at <= now
+        ]
         if self._to_look_through(state, now):
             able += self._others(state, kv, now)
         if not able:
             return None
-        best = max(able, key=lambda entry: self._index(state, entry.waiting, now))
-        before = state.threshold or self._index(state, best.waiting, now)
+        best = max(able, key=lambda entry: self._index(state, entry, now))
+        before = state.threshold or self._index(state, best, now)
         state.threshold = max(lowered(before, state.record.fetched), self.floor)
         return best
 
@@ -134,8 +136,8 @@ class Revisits:
         if ahead and ahead[0].rank > limit:
             best = state.threshold
         for entry in ahead:
-            if entry.rank <= limit or self._able_at(state, entry) <= now:
-                index = self._index(state, entry.waiting, now)
+            if entry.rank <= limit or self._outlook(state, entry).able_at <= now:
+                index = self._index(state, entry, now)
                 if index > best:
                     best, age = index, now - entry.waiting.last_success_at
         new = state.head(kv, DISCOVERY)
@@ -164,17 +166,21 @@ class Revisits:
             look.threshold = state.threshold or math.inf
             look.priors, look.again_at = self.priors.version, math.inf
         entries, look.cursor = state.after(kv, REFRESH, look.cursor, CHOICE)
-        able_at = [(self._able_at(state, entry), entry) for entry in entries]
+        able_at = [(self._outlook(state, entry).able_at, entry) for entry in entries]
         if self._may_fall(state):
             look.again_at = min([look.again_at, *(at for at, _ in able_at)])
         return [entry for at, entry in able_at if at <= now]
 
-    def _able_at(self, state: HostState, entry: Entry) -> float:
-        """From when on (UTC seconds) a visit is worth its cost, were there room for all."""
-        page = entry.waiting
-        if page.fails or page.last_success_at == 0.0 or page.kind != PAGE:
-            return math.inf
-        return page.last_success_at + self._least(self.belief(state.shard, state.host, page), page.value)
+    def _outlook(self, state: HostState, entry: Entry) -> Outlook:
+        known, version = entry.outlook, self.priors.version
+        if known is None or known.version != version:
+            page = entry.waiting
+            belief = self.belief(state.shard, state.host, page)
+            able_at = math.inf
+            if not page.fails and page.last_success_at > 0.0 and page.kind == PAGE:
+                able_at = page.last_success_at + self._least(belief, page.value)
+            known = entry.outlook = Outlook(version, *belief, able_at)
+        return known
 
     # what turns teach
 

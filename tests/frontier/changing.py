@@ -34,7 +34,8 @@ class ChangingHost:
     def __post_init__(self) -> None:
         self._chance = random.Random(self.seed)
         self.rig = FrontierRig(A, refresh=self.refresh)
-        self.rig.frontier.revisits = self.policy(self.refresh)
+        frontier = self.rig.frontier
+        frontier.revisits = frontier.lanes.revisits = self.policy(self.refresh)
         self._stale_at: dict[str, float] = {}
         self._visited_at: dict[str, float] = {}
         for page in self.rates:

@@ -11,6 +11,7 @@ from crawl_platform.admission.rules import HostRules
 from crawl_platform.frontier.frontier import DROPS
 from crawl_platform.frontier.lease import Lease, RobotsLease
 from crawl_platform.frontier.records import DROPPED, FASTLANE, LANES, REFRESH
+from crawl_platform.frontier.refusals import Refusals
 from crawl_platform.settings import Citizenship, Settings
 from crawl_platform.testing.builders import FrontierRig
 from tests.frontier.scenes import A, B, hand_back, known, move, url
@@ -288,7 +289,7 @@ def test_what_is_dropped_for_its_use_is_looked_at_again_and_comes_back_when_the_
 def test_a_page_that_refused_its_use_is_asked_for_again_only_under_another_policy() -> None:
     stop = Citizenship(on_refusal="stop")
     rig = FrontierRig(A)
-    rig.frontier.rules = HostRules(Settings(home="", citizenship=stop))
+    rig.frontier.refusals = Refusals(rig.book, HostRules(Settings(home="", citizenship=stop)))
     rig.discover(url("1"))
     rig.finish(rig.claim_page(), "refused", reason=dropped_by_page(stop))
     for _ in range(3):
@@ -299,7 +300,8 @@ def test_a_page_that_refused_its_use_is_asked_for_again_only_under_another_polic
         rig.apply(lambda planner, lease=denied: planner.denied(lease))
         assert known(rig, url("1")).reason == dropped_by_page(stop)
 
-    rig.frontier.rules = HostRules(Settings(home="", citizenship=Citizenship(on_refusal="record")))
+    record = Settings(home="", citizenship=Citizenship(on_refusal="record"))
+    rig.frontier.refusals = Refusals(rig.book, HostRules(record))
     rig.clock.advance(7 * 86_400.0)
 
     assert rig.claim_page().url == url("1")

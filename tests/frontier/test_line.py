@@ -3,6 +3,7 @@
 import pytest
 
 from crawl_platform.frontier import line
+from crawl_platform.frontier.hosts import Agenda
 from crawl_platform.frontier.line import OLDEST, Line
 from crawl_platform.testing.builders import FrontierRig
 from tests.frontier.scenes import A, B, url
@@ -69,3 +70,28 @@ def test_a_request_for_one_page_goes_before_all_worth() -> None:
     rig.apply(lambda planner: planner.recrawl(url("1", B), "r1"))
 
     assert rig.claim_page().host == B
+
+
+def test_where_all_who_are_due_have_a_slot_nobody_is_compared_with_anybody() -> None:
+    rig = FrontierRig(A, B)
+    for host in (A, B):
+        rig.discover(url("1", host))
+    rig.clock.advance(10.0)
+    looked_at: list[str] = []
+    look = rig.frontier._look
+    rig.frontier._look = lambda host, **times: (looked_at.append(host), look(host, **times))[1]  # type: ignore[method-assign]
+
+    uncrowded = [rig.frontier.claim(*rig.times(), crowded=False) for _ in range(3)]
+
+    assert {lease.host for lease in uncrowded if lease is not None} == {A, B}
+    assert uncrowded[2] is None
+    assert looked_at == []
+
+
+def test_hosts_in_line_come_before_those_that_are_due_when_it_is_not_crowded_any_more() -> None:
+    waiting, agenda = entered(a=1.0), Agenda()
+    agenda.put("b", 0.0)
+
+    served = [waiting.next_due(agenda, 1.0, lambda host: (0.5, 9.0), crowded=False) for _ in range(3)]
+
+    assert served == ["a", "b", None]

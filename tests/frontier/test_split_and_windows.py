@@ -37,18 +37,18 @@ def test_at_every_step_discovery_has_its_share_within_one(
     taken, owed = 0, 0.0
 
     for rate, handed_back in turns:
-        rig.frontier.emit_rate = rate
+        rig.frontier.lanes.emit_rate = rate
         for _ in range(handed_back):  # claimed, but no request was sent
             hand_back(rig, rig.claim_page())
-        share = rig.frontier.share()
+        share = rig.frontier.lanes.share()
         lease = rig.claim_page()
         taken += lease.lane == DISCOVERY
         owed += share
         rig.finish(lease, "gone")
 
         assert abs(taken - owed) < 1
-    assert rig.frontier.split.discovery == taken
-    assert rig.frontier.split.lent == 0
+    assert rig.frontier.lanes.split.discovery == taken
+    assert rig.frontier.lanes.split.lent == 0
 
 
 @pytest.mark.parametrize("both", [True, False])
@@ -56,7 +56,7 @@ def test_a_turn_that_was_handed_back_counts_for_nothing(both: bool) -> None:
     rig = FrontierRig(A)
     both_lanes(rig, 3) if both else rig.discover(url("1"))
     rig.frontier.open_windows({0: Window("w1", rig.clock.now() + 1e6, {A: 2})}, *rig.times())
-    split = rig.frontier.split
+    split = rig.frontier.lanes.split
     before = (split.credit, split.owed, split.discovery, split.refresh, split.lent)
 
     for _ in range(50):
@@ -72,7 +72,7 @@ def test_turns_that_only_one_lane_wanted_are_lent_and_owed_to_nobody() -> None:
     for _ in range(20):
         rig.finish(rig.claim_page(), "gone")
 
-    split = rig.frontier.split
+    split = rig.frontier.lanes.split
     assert (split.lent, split.discovery, split.refresh, split.credit) == (20, 0, 0, 0.0)
 
 
@@ -84,7 +84,11 @@ def test_urgent_turns_are_charged_to_neither_lane() -> None:
     lease = rig.claim_page()
 
     assert lease.lane == FASTLANE
-    assert (rig.frontier.split.discovery, rig.frontier.split.refresh, rig.frontier.split.lent) == (0, 0, 0)
+    assert (
+        rig.frontier.lanes.split.discovery,
+        rig.frontier.lanes.split.refresh,
+        rig.frontier.lanes.split.lent,
+    ) == (0, 0, 0)
 
 
 # windows
