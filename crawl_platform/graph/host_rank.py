@@ -2,42 +2,31 @@
 
 `trust` is PageRank with teleport to the trusted seed and one vote per (source host, target host): a farm
 gains nothing by linking to itself, nor by linking often from one hijacked host. `uniform` is what a naive
-ranking would say: uniform teleport, weighted by link counts. A farm inflates the second but not the first,
-so trust/uniform separates them (spam mass: Gyöngyi, Berkhin, Garcia-Molina, Pedersen, VLDB 2006).
+ranking would say: uniform teleport, weighted by link counts; `spam_mass` sets the two against each other (Gyöngyi,
+Berkhin, Garcia-Molina, Pedersen, VLDB 2006). The gate asks more: who made the links (`graph/spam.py`).
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from crawl_platform.graph.pagerank import pagerank
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-GATE = 0.25
-"""Least trust/uniform as a share of its median over horizon hosts (chosen in simulation)."""
+from crawl_platform.graph.spam import MOST_DOUBT, Flags, Floats, HostPairs, spam_evidence
 
 
 class HostRanks(NamedTuple):
-    """One value per host. `spam_mass` = 1 − trust/uniform; `eligible` says that it passes the gate;
-    `horizon` that no out-link of the host is known."""
+    """One value per host. `spam_mass` = 1 − trust/uniform; `eligible`: it has trust and does not look like a farm;
+    `horizon`: no out-link of it is known. The last three are the evidence that the gate goes by: `graph/spam.py`."""
 
     trust: Floats
     uniform: Floats
     spam_mass: Floats
     eligible: Flags
     horizon: Flags
-
-
-class HostPairs(NamedTuple):
-    """Distinct arcs between different hosts, with the number of links behind each."""
-
-    src: Ints
-    dst: Ints
-    links: Floats
+    per_supporter: Floats
+    vouched: Floats
+    doubt: Floats
 
 
 def host_pairs(src: ArrayLike, dst: ArrayLike, links: ArrayLike, n: int) -> HostPairs:
@@ -70,12 +59,6 @@ def rank_hosts(
     trust = pagerank(pairs.src, pairs.dst, n, damping, trusted.astype(float), tol=tol)
     uniform = pagerank(pairs.src, pairs.dst, n, damping, weights=pairs.links, tol=tol)
     horizon = np.bincount(pairs.src, minlength=n) == 0
-    ratio = trust / uniform
-    return HostRanks(trust, uniform, 1.0 - ratio, _passes_gate(ratio, horizon), horizon)
-
-
-def _passes_gate(ratio: Floats, horizon: Flags) -> Flags:
-    if not horizon.any():
-        return np.ones(len(ratio), bool)
-    passes: Flags = ratio >= GATE * np.median(ratio[horizon])
-    return passes
+    spam = spam_evidence(pairs, trust, uniform, trusted, horizon)
+    eligible = (trust > 0) & (spam.doubt < MOST_DOUBT)
+    return HostRanks(trust, uniform, 1.0 - trust / uniform, eligible, horizon, *spam)

@@ -25,7 +25,7 @@ def test_no_farm_is_among_the_best_hundred_and_honest_hosts_are(seed):
 @pytest.mark.parametrize("seed", [11, 12, 13])
 def test_without_the_gate_farms_get_in(seed, monkeypatch):
     """Ablation: hijacked links give a farm trust like anybody's; only the gate keeps it out."""
-    monkeypatch.setattr(host_rank, "GATE", 0.0)
+    monkeypatch.setattr(host_rank, "MOST_DOUBT", np.inf)
     web = web_with_farms(seed)
 
     best = best_horizon(rank_hosts(web.src, web.dst, web.links, web.n, web.trusted), web, 100)

@@ -1,5 +1,6 @@
 """From links to a promoted host: the assets and the sensor that hands their decisions over."""
 
+import math
 import shutil
 
 import dagster as dg
@@ -61,9 +62,10 @@ def test_the_link_farm_is_held_and_honest_hosts_are_not(decided):
     assert all(host.startswith("honest-") for host in promoted(lake))
 
 
+@pytest.mark.long
 def test_without_the_gate_the_farm_would_be_promoted(harness, crawl, lake, monkeypatch):
     """Ablation: the farm has trust from its hijacked links and enough supporters."""
-    monkeypatch.setattr("crawl_platform.graph.host_rank.GATE", 0.0)
+    monkeypatch.setattr("crawl_platform.graph.host_rank.MOST_DOUBT", math.inf)
     monkeypatch.setattr("assets.promotion_decision.FLOOR_SHARE", 0.0)
     small_web(crawl)
 
@@ -148,6 +150,7 @@ def test_links_marked_nofollow_do_not_vote(harness, crawl, lake):
     assert list(promoted(lake)) == ["good.test"]
 
 
+@pytest.mark.long
 def test_links_in_comments_do_not_vote_even_if_nobody_marked_them(harness, crawl, lake):
     for i in range(3):
         crawl.host(f"blog-{i}.test")
@@ -160,7 +163,9 @@ def test_links_in_comments_do_not_vote_even_if_nobody_marked_them(harness, crawl
     assert list(promoted(lake)) == ["good.test"]
 
 
-@pytest.mark.parametrize(("days", "hosts"), [(6, []), (7, ["liked.test"])])
+@pytest.mark.parametrize(
+    ("days", "hosts"), [(6, []), pytest.param(7, ["liked.test"], marks=pytest.mark.long)]
+)
 def test_a_host_that_was_promoted_lately_is_nobodys_supporter(harness, crawl, lake, clock, days, hosts):
     """Else one farm that got in would let in all of its accomplices."""
     crawl.host("seed.test")
@@ -223,6 +228,7 @@ def test_a_requested_host_is_recorded_whatever_its_rank(harness, crawl, lake, cl
     assert row["reason"].startswith("asked for by ada: because")
 
 
+@pytest.mark.long
 def test_a_requested_host_that_is_excluded_is_not_promoted(harness, crawl, lake, clock):
     small_web(crawl)
     ask(lake, clock, "exclude", "unknown.test", request_id="x")
@@ -360,6 +366,7 @@ def test_promotions_whose_own_check_failed_are_neither_written_nor_published(
     assert fleet.promoted == {}
 
 
+@pytest.mark.long
 def test_rows_are_not_published_on_the_word_of_a_failed_run(harness, crawl, fleet, lake, monkeypatch):
     """The second line: rows are there, but the run that reported them failed its check."""
     small_web(crawl)
@@ -499,6 +506,7 @@ def test_each_promoted_host_is_shown_in_its_neighbourhood(decided):
     assert sorted(shown.split("\n\n")) == sorted(f"{host} and the hosts around it" for host in promoted(lake))
 
 
+@pytest.mark.long
 def test_neighbourhoods_beyond_the_most_are_named_and_held_hosts_have_none(harness, crawl, monkeypatch):
     monkeypatch.setattr("assets.promotion_pictures.MOST_PICTURES", 2)
     small_web(crawl)
@@ -511,6 +519,7 @@ def test_neighbourhoods_beyond_the_most_are_named_and_held_hosts_have_none(harne
     assert "bait.test" not in rest
 
 
+@pytest.mark.long
 def test_without_promotions_there_is_no_neighbourhood(harness, crawl):
     crawl.host("alone.test")
     crawl.commit()
