@@ -29,6 +29,8 @@ def conditions(cadence: Cadence) -> dict[str, Condition]:
         "change_rates": _follow(cadence, cadence.rates_cron, "url_groups"),
         "value_model": _follow(cadence, cadence.rates_cron, "change_rates"),
         "crawl_schedule": _start(cadence, cadence.schedule_cron, ["fleet_stats", "hosts"]),
+        "policy_comparison": each(cadence.policies_cron),
+        "policy_evaluation": each(cadence.policies_cron),
         "near_duplicates": each(cadence.content_cron),
         "crawl_quality": each(cadence.quality_cron),
         "upkeep": each(cadence.upkeep_cron),

@@ -137,6 +137,41 @@ def bars(
     return _markdown(figure, title)
 
 
+def spans(
+    title: str, x: str, names: Sequence[str], series: Mapping[str, Sequence[ArrayLike]]
+) -> dg.MarkdownMetadataValue:
+    """A dot and its range per name, the first name on top; each of `series` has (middle, low, high)."""
+    figure, axes = _figure(title, x, "")
+    height = max(SIZE[1], 0.9 + 0.26 * len(names))
+    figure.set_figheight(height)
+    axes.set_position((0.22, 0.5 / height, 0.74, 1 - 0.95 / height))
+    for number, (colour, (label, values)) in enumerate(zip(COLOURS, series.items(), strict=False)):
+        middle, low, high = (np.asarray(value, float) for value in values)
+        place = np.arange(len(names)) + 0.24 * (number - (len(series) - 1) / 2)
+        axes.hlines(place, low, high, color=colour, lw=1.6, alpha=0.6)
+        axes.plot(middle, place, "o", ms=4, color=colour, label=label)
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.invert_yaxis()
+    axes.legend(fontsize=8, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3)
+    return _markdown(figure, title)
+
+
+def against(
+    title: str, x: str, y: str, expected: ArrayLike, found: ArrayLike, within: ArrayLike
+) -> dg.MarkdownMetadataValue:
+    """What was found over what was expected, both in [0, 1], beside the diagonal; `within`: how far chance moves it."""
+    figure, axes = _figure(title, x, y)
+    thought, seen, chance = (np.asarray(value, float) for value in (expected, found, within))
+    axes.plot([0, 1], [0, 1], "--", lw=1, color="#a0aec0")
+    axes.vlines(
+        thought, np.clip(seen - chance, 0, 1), np.clip(seen + chance, 0, 1), color=COLOURS[3], lw=1, alpha=0.6
+    )
+    axes.plot(thought, seen, ".-", ms=6, lw=1, color=COLOURS[0])
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    return _markdown(figure, title)
+
+
 STATE_COLOURS = {
     "trusted seed": "#2b6cb0",
     "promoted before": "#38a169",

@@ -185,6 +185,7 @@ def rows_of(plan: Plan, window: ScheduleWindow, inputs: dict[str, int]) -> pa.Ta
         "group_id": work.group[shown],
         "fetches": plan.given[shown],
         "reserved": plan.reserved[shown],
+        "drawn": plan.drawn[shown],
         "most": plan.most[shown],
         "score": plan.score[shown],
         "template": [work.template[g] for g in shown],

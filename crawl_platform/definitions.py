@@ -11,7 +11,18 @@ from typing import Any
 
 import dagster as dg
 
-from assets import change_rates, content, link_graph, marts, promotion, quality, schedule, upkeep
+from assets import (
+    change_rates,
+    content,
+    link_graph,
+    marts,
+    policy_comparison,
+    policy_evaluation,
+    promotion,
+    quality,
+    schedule,
+    upkeep,
+)
 from assets.automation import automate, conditions
 from assets.fleet import EXTERNAL, fleet_specs
 from assets.fleet_checks import fleet_checks
@@ -38,6 +49,8 @@ ASSETS = (
     *promotion.ASSETS,
     *change_rates.ASSETS,
     *schedule.ASSETS,
+    *policy_comparison.ASSETS,
+    *policy_evaluation.ASSETS,
     *content.ASSETS,
     *quality.ASSETS,
     *upkeep.ASSETS,

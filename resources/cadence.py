@@ -28,12 +28,14 @@ class Cadence:
     schedule_cron: str
     rates_cron: str
     """Groups, change rates and the model behind cold groups."""
+    policies_cron: str
+    """What policies are and would have been worth."""
     content_cron: str
     quality_cron: str
     marts_cron: str
     upkeep_cron: str
     analysis_tick: int
-    """How often the sensor of quality, marts and content looks: these never delay a decision."""
+    """How often the sensor of quality, policies, marts and content looks: these never delay a decision."""
     checks_cron: str
     """Checks of the tables that the fleet itself writes."""
     late_links: tuple[float, ...]
@@ -52,6 +54,7 @@ DEMO = Cadence(
     graph_cron="* * * * *",
     schedule_cron="* * * * *",
     rates_cron="* * * * *",
+    policies_cron="*/10 * * * *",
     content_cron="* * * * *",
     quality_cron="* * * * *",
     marts_cron="* * * * *",
@@ -73,6 +76,7 @@ PRODUCTION = Cadence(
     graph_cron="17 */6 * * *",
     schedule_cron="0 * * * *",
     rates_cron="41 3 * * *",
+    policies_cron="11 5 * * *",
     content_cron="23 4 * * *",
     quality_cron="37 */3 * * *",
     marts_cron="37 */6 * * *",

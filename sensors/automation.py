@@ -8,7 +8,7 @@ DECISIONS = ("link_graph", "promotion", "schedule")
 """Groups whose assets decide something."""
 RATES = ("change_rates",)
 """What schedules rest on: heavier, and a schedule does without the newest."""
-ANALYSIS = ("content", "quality", "marts", "upkeep")
+ANALYSIS = ("content", "quality", "policies", "marts", "upkeep")
 """Groups that describe the crawl and look after it: slower, and never in the run of a decision."""
 
 
@@ -42,5 +42,5 @@ def analysis_sensor(cadence: Cadence, tables: tuple[str, ...]) -> dg.AutomationC
         | dg.AssetSelection.checks_for_assets(*(dg.AssetKey(name) for name in tables)),
         minimum_interval_seconds=cadence.analysis_tick,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Starts runs of quality, marts, near-duplicates, upkeep and the fleet tables' checks when due.",
+        description="Starts runs of quality, policies, marts, near-duplicates, upkeep and the fleet tables' checks.",
     )

@@ -1,4 +1,4 @@
-"""`python -m bench.freshness [--params FILE] [--seeds 1,2,3] [--policy NAME|all] [--json]`."""
+"""`python -m bench.freshness [--params FILE] [--seeds 1,2,3] [--policy NAME|all] [--json] [--figure FILE.svg]`."""
 
 import argparse
 import json
@@ -7,21 +7,35 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.freshness.policies import POLICIES
-from bench.freshness.seeds import of_seeds
-from bench.freshness.world import Params, read_params
+import msgspec
+import numpy as np
 
+from bench.freshness.figure import draw
+from bench.freshness.seeds import of_seeds
+from crawl_platform.scheduling.comparison.crawl import Figures
+from crawl_platform.scheduling.comparison.policies import POLICIES
+from crawl_platform.scheduling.comparison.world import Params
+
+FIGURES = ("paired_ratio", "early_ratio", "ratio_to_optimum", "freshness", "catch", "fetches")
 LINES = {"mean": 0.985, "min": 0.977, "early": 0.978}
 """What `bayes` has to reach: paired ratio on average and at least, and on average over the early days."""
 
 
-def over_seeds(found: list[dict[str, dict[str, float]]], policy: str) -> dict[str, Any]:
-    """Mean, least and all values of each figure of one policy."""
-    summary = {}
-    for figure in found[0][policy]:
-        values = [of_one[policy][figure] for of_one in found]
+def read_params(file: Path) -> Params:
+    """Raises `ValueError` that names the file for what is no parameter file."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, Params])["world"]
+    except (OSError, KeyError, msgspec.DecodeError) as error:
+        raise ValueError(f"{file}: not a parameter file of this benchmark ({error})") from error
+
+
+def over_seeds(found: list[dict[str, Figures]], policy: str) -> dict[str, Any]:
+    """Mean, least and all values of each figure of one policy; of the course the mean at each step."""
+    summary: dict[str, Any] = {}
+    for figure in FIGURES:
+        values = [getattr(of_one[policy], figure) for of_one in found]
         summary[figure] = {"mean": sum(values) / len(values), "min": min(values), "by_seed": values}
-    return summary
+    return summary | {"course": np.mean([of_one[policy].course for of_one in found], axis=0).tolist()}
 
 
 def measure(params: Params, seeds: list[int], policies: tuple[str, ...]) -> dict[str, Any]:
@@ -62,6 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", default="1,2,3,4,5,6", help="worlds, by comma")
     parser.add_argument("--policy", default="bayes", choices=[*POLICIES, "all"])
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--figure", type=Path, help="draw the policies compared into this SVG file")
     args = parser.parse_args(arguments)
     try:
         params = read_params(args.params) if args.params else Params()
@@ -70,6 +85,8 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     policies = tuple(POLICIES) if args.policy == "all" else (args.policy,)
     report = measure(params, seeds, policies)
+    if args.figure:
+        draw(report, args.figure)
     print(json.dumps(report) if args.json else table(report))
     return 0
 

@@ -3,7 +3,6 @@
 A plain child process: a forked one inherits the locks of whatever threads its parent has, and may wait for ever.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -12,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from bench.freshness.crawl import Score, crawl
-from bench.freshness.world import Params, generate, optimum
+from crawl_platform.scheduling.comparison.crawl import Figures, compared
+from crawl_platform.scheduling.comparison.world import Params, generate
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,29 +23,12 @@ class Task(msgspec.Struct):
     seed: int
 
 
-def of_seed(task: Task) -> dict[str, dict[str, float]]:
+def of_seed(task: Task) -> dict[str, Figures]:
     """The figures of each policy in the world of one seed; `true` is always among them."""
-    world = generate(task.params, task.seed)
-    best, truth = optimum(world), crawl(world, "true")
-    names = (*task.policies, "true")
-    scores = {name: truth if name == "true" else crawl(world, name) for name in names}
-    return {name: _figures(score, truth, best) for name, score in scores.items()}
+    return compared(generate(task.params, task.seed), task.policies)
 
 
-def _figures(score: Score, truth: Score, best: float) -> dict[str, float]:
-    return {
-        "paired_ratio": score.late / truth.late,
-        "early_ratio": score.early / truth.early,
-        "ratio_to_optimum": score.late / best,
-        "freshness": score.late,
-        "catch": score.catches / max(score.fetches, 1),
-        "fetches": score.fetches,
-    }
-
-
-def of_seeds(
-    params: Params, policies: tuple[str, ...], seeds: list[int]
-) -> list[dict[str, dict[str, float]]]:
+def of_seeds(params: Params, policies: tuple[str, ...], seeds: list[int]) -> list[dict[str, Figures]]:
     """`of_seed` of each, as many at once as there are cores. Raises `CalledProcessError` if one fails."""
     tasks = [Task(params, policies, seed) for seed in seeds]
     if len(tasks) == 1:
@@ -55,18 +37,17 @@ def of_seeds(
         return list(threads.map(_by_child, tasks))
 
 
-def _by_child(task: Task) -> dict[str, dict[str, float]]:
+def _by_child(task: Task) -> dict[str, Figures]:
     command = [sys.executable, "-m", "bench.freshness.seeds"]
     done = subprocess.run(
         command, cwd=ROOT, input=msgspec.json.encode(task), stdout=subprocess.PIPE, check=True
     )
-    found: dict[str, dict[str, float]] = json.loads(done.stdout)
-    return found
+    return msgspec.json.decode(done.stdout, type=dict[str, Figures])
 
 
 def main() -> None:
     found = of_seed(msgspec.json.decode(sys.stdin.buffer.read(), type=Task))
-    print(json.dumps(found))
+    sys.stdout.buffer.write(msgspec.json.encode(found))
 
 
 if __name__ == "__main__":

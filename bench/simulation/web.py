@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.freshness.world import reflected
+from crawl_platform.scheduling.comparison.world import reflected
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -456,6 +456,7 @@ CRAWL_SCHEDULE = Table(
         _c("group_id", I32, "URL group; 0 = the host as a whole.", True),
         _c("fetches", I64, "Fetches allotted.", True),
         _c("reserved", I64, "Of these, reserved for deadlines.", True),
+        _c("drawn", I64, "Of these, drawn by chance, as far as no limit cut them."),
         _c("most", I64, "Most that politeness and available work allow.", True),
         _c("score", F64, "Marginal value per cost at the allotment."),
         _c(
@@ -584,6 +585,59 @@ NEAR_DUPLICATES = Table(
     partition_by=(),
 )
 
+POLICY_COMPARISON = Table(
+    "policy_comparison",
+    "One policy of revisits in one made-up world, beside the index that knows every rate.",
+    "dagster",
+    (
+        _c("world", S, "benchmark, or like this crawl: groups and rates as in `change_rates`.", True),
+        _c("policy", S, "Name of the policy; true is the index that knows every rate, bayes is ours.", True),
+        _c(
+            "paired_ratio",
+            F64,
+            "Freshness by importance in the last 60 of 120 days, as part of the known-rate index's.",
+            True,
+        ),
+        _c("paired_ratio_min", F64, "The same in the worst of the worlds.", True),
+        _c("paired_ratio_max", F64, "The same in the best of them.", True),
+        _c("early_ratio", F64, "The same in days 30 to 60.", True),
+        _c("ratio_to_optimum", F64, "Freshness as part of the continuous optimum's.", True),
+        _c("freshness", F64, "Share of copies that equal the live page, by importance.", True),
+        _c("catch", F64, "Share of fetches that found a change: says nothing of freshness.", True),
+        _c("seeds", I64, "Made-up worlds that are averaged.", True),
+    ),
+    partition_by=(),
+)
+
+POLICY_EVALUATION = Table(
+    "policy_evaluation",
+    "One estimate of what a candidate for the random share would have brought, from logged windows.",
+    "dagster",
+    (
+        _c("candidate", S, "Name of the candidate; shipped is the policy that made the log.", True),
+        _c(
+            "outcome",
+            S,
+            "What is counted per group and window: news (new or changed pages) or fetches.",
+            True,
+        ),
+        _c("method", S, "inverse propensity, self-normalised or doubly robust.", True),
+        _c("value", F64, "Estimate per group and window; null where the log can't support it."),
+        _c("low", F64, "Lower end of its 95 % interval; null for less than two windows."),
+        _c("high", F64, "Upper end of it."),
+        _c("logged", F64, "What the shipped policy brought."),
+        _c(
+            "unsupported", F64, "Share of the candidate's choices that the log never saw: propensity 0.", True
+        ),
+        _c("effective", F64, "Effective sample size: as many decisions of the candidate's own.", True),
+        _c("clipped", F64, "Share of the weight that clipping took.", True),
+        _c("decisions", I64, "Logged decisions: group and window.", True),
+        _c("windows", I64, "Windows they come from.", True),
+        _c("verdict", S, "In words: what the log says, or why it can't.", True),
+    ),
+    partition_by=(),
+)
+
 CRAWL_QUALITY = Table(
     "crawl_quality",
     "One measure of the crawl at one time.",
@@ -626,6 +680,6 @@ TABLES: dict[str, Table] = {
     for t in (
         FETCHES, LINKS, PAGES, HOSTS, FRONTIER, FLEET_STATS, COMMITS, REQUESTS, DECISIONS,
         HOST_GRAPH, HOST_RANKS, RELATED_HOSTS, PROMOTIONS, URL_GROUPS, CHANGE_RATES, COLD_PRIORS,
-        CRAWL_SCHEDULE, NEAR_DUPLICATES, CRAWL_QUALITY, UPKEEP,
+        CRAWL_SCHEDULE, POLICY_COMPARISON, POLICY_EVALUATION, NEAR_DUPLICATES, CRAWL_QUALITY, UPKEEP,
     )
 }  # fmt: skip

@@ -22,6 +22,7 @@ GROUPS = {
     "change_rates",
     "schedule",
     "content",
+    "policies",
     "quality",
     "marts",
     "upkeep",

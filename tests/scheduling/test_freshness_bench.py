@@ -8,10 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from bench.freshness.__main__ import measure
-from bench.freshness.crawl import crawl, overlaps, pick, rank_within
-from bench.freshness.policies import POLICIES
-from bench.freshness.world import Params, World, generate, optimum, read_params, reflected
+from bench.freshness.__main__ import measure, read_params
+from crawl_platform.scheduling.comparison.crawl import crawl, overlaps, pick, rank_within
+from crawl_platform.scheduling.comparison.policies import POLICIES
+from crawl_platform.scheduling.comparison.world import Params, World, generate, optimum, reflected
 from crawl_platform.scheduling.refresh import expected_freshness
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases"
@@ -71,7 +71,7 @@ def test_those_of_the_highest_priority_are_picked_up_to_their_hosts_cap() -> Non
 
 
 def test_freshness_is_integrated_exactly() -> None:
-    windows = ((10.0, 20.0), (30.0, 40.0))
+    windows = np.array([[10.0, 20.0], [30.0, 40.0]])
     since, until = np.array([0.0, 12.0, 35.0, 21.0]), np.array([15.0, 33.0, 36.0, 29.0])
 
     assert overlaps(windows, np.array([1.0, 0.5, 2.0, 7.0]), since, until).tolist() == [5 + 4.0, 1.5 + 2.0]
@@ -90,7 +90,7 @@ def test_every_policy_spends_the_budget_within_the_hosts_caps(
         assert len(set(pages)) == len(pages)
         return pages
 
-    monkeypatch.setattr("bench.freshness.crawl.pick", counted)
+    monkeypatch.setattr("crawl_platform.scheduling.comparison.crawl.pick", counted)
     score, again = crawl(world, policy), crawl(world, policy)
 
     assert score == again

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
-from bench.freshness.world import World
 from crawl_platform.scheduling.change_rate import HALF_LIFE, SMALLEST, update_page
+from crawl_platform.scheduling.comparison.world import World
 from crawl_platform.scheduling.group_prior import fit_gamma
 from crawl_platform.scheduling.refresh import bayes_index, known_rate_index
 

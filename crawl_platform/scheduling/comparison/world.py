@@ -1,7 +1,6 @@
-"""The pages of the freshness benchmark, when they change, and the best that one who knows their rates could do."""
+"""The pages that policies are compared on, when they change, and the best that one who knows their rates could do."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -15,7 +14,7 @@ Ints = NDArray[np.int64]
 
 
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a parameter file may say of a world; times in days."""
+    """A world and the fetches that it allows; times in days."""
 
     n_pages: int = 5_000
     n_groups: int = 40
@@ -42,14 +41,6 @@ class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def ticks(self) -> int:
         return round(self.horizon_days / self.tick_days)
-
-
-def read_params(file: Path) -> Params:
-    """Raises `ValueError` that names the file for what is no parameter file."""
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, Params])["world"]
-    except (OSError, KeyError, msgspec.DecodeError) as error:
-        raise ValueError(f"{file}: not a parameter file of this benchmark ({error})") from error
 
 
 @dataclass(frozen=True)
@@ -81,6 +72,17 @@ class World:
         return found
 
 
+@dataclass(frozen=True)
+class Groups:
+    """URL groups that pages are drawn from, shape (groups,): the host of each, its share of the pages, and the Gamma
+    distribution of its pages' rates (shape, and mean in changes a day)."""
+
+    host: Ints
+    weight: Floats
+    shape: Floats
+    mean: Floats
+
+
 def generate(params: Params, seed: int) -> World:
     """The world of this seed, always the same."""
     random = np.random.default_rng(seed)
@@ -92,10 +94,28 @@ def generate(params: Params, seed: int) -> World:
     strata = (np.arange(groups) + random.random(groups)) / groups
     centre = low + (high - low) * random.permutation(strata)
     logs = centre[group] + random.normal(0.0, params.within_group_log_sd, pages)
-    rate = np.exp(reflected(logs, low, high))
-    importance = random.permutation(np.arange(1, pages + 1) ** -params.zipf_s)
+    return _changing(params, random, np.exp(reflected(logs, low, high)), group, host)
+
+
+def generate_like(params: Params, groups: Groups, seed: int) -> World:
+    """The world of this seed with pages of `groups`; rates are kept within the bounds of `params`, which counts
+    groups and hosts as they are."""
+    random = np.random.default_rng(seed)
+    group = random.choice(len(groups.weight), params.n_pages, p=groups.weight / groups.weight.sum())
+    rate = random.gamma(groups.shape[group]) * (groups.mean / groups.shape)[group]
+    counted = msgspec.structs.replace(params, n_groups=len(groups.weight), n_hosts=int(groups.host.max()) + 1)
+    bounded = np.clip(rate, params.lam_min_per_day, params.lam_max_per_day)
+    return _changing(counted, random, bounded, group, groups.host[group])
+
+
+def _changing(params: Params, random: np.random.Generator, rate: Floats, group: Ints, host: Ints) -> World:
+    """Pages with importances and a history of changes."""
+    importance = random.permutation(np.arange(1, params.n_pages + 1) ** -params.zipf_s)
     count = random.poisson(rate * params.horizon_days)
-    owner, when = np.repeat(np.arange(pages), count), random.random(count.sum()) * params.horizon_days
+    owner, when = (
+        np.repeat(np.arange(params.n_pages), count),
+        random.random(count.sum()) * params.horizon_days,
+    )
     start = np.concatenate(([0], np.cumsum(count)))
     changes = when[np.lexsort((when, owner))]
     return World(params, rate, importance / importance.sum(), group, host, changes, start)
