@@ -82,7 +82,10 @@ KILLS = [
 ]
 
 
-@pytest.mark.parametrize(("point", "nth"), KILLS)
+@pytest.mark.parametrize(
+    ("point", "nth"),
+    [*KILLS[:2], *(pytest.param(*kill, marks=pytest.mark.long) for kill in KILLS[2:-3]), *KILLS[-3:]],
+)
 def test_a_round_that_died_is_taken_up_where_each_table_stands(
     lake: Lake, clock: ManualClock, point: str, nth: int
 ) -> None:
@@ -151,7 +154,9 @@ def test_in_any_order_with_repeats_and_deaths_every_manifest_is_committed_once(
 
 
 @pytest.mark.parametrize("table", ["fetches", "links"])
-@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize(
+    "nth", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)]
+)
 def test_a_quarantined_manifest_stays_empty_in_every_table_through_a_crash(
     lake: Lake, clock: ManualClock, nth: int, table: str
 ) -> None:

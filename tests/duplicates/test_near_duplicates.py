@@ -80,6 +80,7 @@ def test_an_edited_text_is_a_candidate_and_another_one_is_not() -> None:
     assert found(original, text(2, 400), edited(original, 6)) == [(0, 2)]
 
 
+@pytest.mark.long
 def test_candidates_are_the_same_in_every_process() -> None:
     code = (
         "from tests.duplicates.test_near_duplicates import *\n"

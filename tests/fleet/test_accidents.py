@@ -32,7 +32,7 @@ SHARDS = 8
 
 
 def a_fleet_that_was_stopped_cleanly_goes_on_where_it_was(folder: Path) -> None:
-    with serve(folder, Plan("one.test", 150)) as world, Fleet(folder / "home", world.web) as fleet:
+    with serve(folder, Plan("one.test", 80)) as world, Fleet(folder / "home", world.web) as fleet:
         site = world.sites["one.test"]
         fleet.start()
         fleet.seed()

@@ -42,7 +42,10 @@ def least_gap(requests: list[Request]) -> float:
 # throughput and fairness
 
 
-@pytest.mark.parametrize(("here", "there"), [(20, 20), (24, 16), (30, 10)])
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [pytest.param(20, 20, marks=pytest.mark.long), pytest.param(24, 16, marks=pytest.mark.long), (30, 10)],
+)
 async def test_an_address_is_used_to_its_capacity_and_its_hosts_get_equal_shares(
     tmp_path: Path, here: int, there: int
 ) -> None:
@@ -164,7 +167,7 @@ async def test_without_nats_the_holder_goes_on_and_the_other_waits_its_turn(tmp_
     assert least_gap(cells.requests) >= 1.0 - SLACK
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 async def test_no_server_sees_two_cells_at_once_whatever_is_killed_and_whatever_gets_lost(
     tmp_path: Path, seed: int
 ) -> None:
@@ -266,7 +269,7 @@ async def test_ablation_an_address_that_is_no_front_end_is_asked_one_by_one(tmp_
     assert len(requests) <= 31
 
 
-@pytest.mark.parametrize("cells_", [1, 2, 5])
+@pytest.mark.parametrize("cells_", [1, pytest.param(2, marks=pytest.mark.long), 5])
 async def test_a_cap_holds_for_all_hosts_of_a_registrable_domain(tmp_path: Path, cells_: int) -> None:
     hosts = {f"w{n}.big.test": f"192.0.2.{1 + n}" for n in range(20)} | {"other.test": "192.0.2.200"}
     capped = Politeness(host_delay=1.0, address_delay=1.0, domain_rate=2.0, domain_in_flight=3)

@@ -66,6 +66,7 @@ async def test_a_full_spool_is_not_filled_with_what_tells_of_it(
         assert bool(cell.rows("fleet_stats")) == told
 
 
+@pytest.mark.long
 async def test_a_disk_below_its_reserve_holds_claims_back_until_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ async def test_a_cold_start_is_over_within_fifteen_seconds(tmp_path: Path) -> No
     assert sum(counts[-10:]) >= 10 * 0.95 * 142 / 1.2 * 0.95, "and that is all that politeness allows"
 
 
+@pytest.mark.long
 async def test_ablation_too_little_room_for_new_hosts_makes_it_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,7 +144,9 @@ def cut_off(export_: Export, after: int) -> None:
         export_.run(stop)
 
 
-@pytest.mark.parametrize("after", [1, 12, 20])
+@pytest.mark.parametrize(
+    "after", [pytest.param(1, marks=pytest.mark.long), 12, pytest.param(20, marks=pytest.mark.long)]
+)
 def test_an_export_that_was_cut_off_goes_on_and_ends_the_same(tmp_path: Path, lake: Lake, after: int) -> None:
     whole, file = tmp_path / "x" / "a.warc.gz", tmp_path / "a.warc.gz"
     whole.parent.mkdir()

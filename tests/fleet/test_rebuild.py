@@ -198,7 +198,11 @@ async def test_delays_and_back_offs_of_the_snapshot_are_kept(scene: Scene) -> No
 
 @pytest.mark.parametrize(
     ("outcome", "status", "wait"),
-    [("rate_limited", 429, 86_400.0), ("unavailable", 503, 86_400.0), ("first_byte_timeout", None, 3_600.0)],
+    [
+        ("rate_limited", 429, 86_400.0),
+        pytest.param("unavailable", 503, 86_400.0, marks=pytest.mark.long),
+        ("first_byte_timeout", None, 3_600.0),
+    ],
 )
 async def test_a_host_that_was_overloaded_since_is_left_alone_for_as_long_as_it_may_have_asked_for(
     scene: Scene, outcome: str, status: int | None, wait: float

@@ -86,6 +86,7 @@ def test_known_hosts_and_new_ones_are_both_served() -> None:
     assert waits[len(waits) * 9 // 10] <= 2.0, "the first page comes after about one delay"
 
 
+@pytest.mark.long
 def test_ablation_without_bounded_slots_for_new_hosts_known_ones_starve() -> None:
     assert share_of_turns(start(1 << 30, 15.0), 15.0) < 0.6
 

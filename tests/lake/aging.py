@@ -35,6 +35,12 @@ class AgingLake:
         self._stamped: set[str] = set(self._all_files()) if grown else set()
         self.stamp()
 
+    def copied(self, lake: Lake, clock: ManualClock) -> "AgingLake":
+        """The same numbers on `lake`, a copy of this one's; `clock` stands where this one's does."""
+        copy = AgingLake(lake, clock, grown=True)
+        copy._numbers = dict(self._numbers)
+        return copy
+
     def new_committer(self, max_age: float = 1e12) -> Committer:
         return Committer(self.lake, self.clock, redeliver=lambda manifest: None, max_age=max_age)
 

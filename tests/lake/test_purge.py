@@ -1,10 +1,12 @@
 """Purges in the lake: what was crawled of a host is gone from every file, and nothing else is."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from crawl_platform.clock import ManualClock
 from crawl_platform.commit.manifest import Manifest
 from crawl_platform.errors import LakeError
 from crawl_platform.lake import purges
@@ -13,7 +15,7 @@ from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.purges import NAMES, Purge, expression, named
 from crawl_platform.lake.tables import TABLES
 from crawl_platform.lake.upkeep import purge as purge_module
-from crawl_platform.lake.upkeep.report import POINTS, Report
+from crawl_platform.lake.upkeep.report import COMMITTED, POINTS, Report
 from crawl_platform.lake.upkeep.run import Held, upkeep
 from crawl_platform.lake.upkeep.vacuum import missing_from_history, vectors_before_history
 from crawl_platform.settings import Retention
@@ -49,9 +51,17 @@ def crawled(aging: AgingLake) -> AgingLake:
     return aging
 
 
-@pytest.fixture
-def aging(lake: Lake) -> AgingLake:
+@pytest.fixture(scope="module")
+def kept(new_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> AgingLake:
+    lake = Lake(shutil.copytree(new_lake, tmp_path_factory.mktemp("crawled") / "lake"))
     return crawled(AgingLake(lake, clock_days_ago(10)))
+
+
+@pytest.fixture
+def aging(kept: AgingLake, tmp_path: Path) -> AgingLake:
+    """A copy of it, with the ages of its files."""
+    shutil.copytree(kept.lake.root, tmp_path / "lake")
+    return kept.copied(Lake(tmp_path / "lake"), ManualClock(kept.clock.now()))
 
 
 def ask(aging: AgingLake, pattern: str = "*.bad.test") -> Purge:
@@ -123,7 +133,13 @@ def test_time_travel_begins_at_the_purge_and_says_so(aging: AgingLake) -> None:
     assert [name for name in NAMES if missing_from_history(aging.lake, name)] == []
 
 
-@pytest.mark.parametrize("point", [*POINTS, "between the portions"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        *(pytest.param(point, marks=[pytest.mark.long] * (point != COMMITTED)) for point in POINTS),
+        "between the portions",
+    ],
+)
 def test_killed_anywhere_the_next_run_goes_on(aging: AgingLake, point: str) -> None:
     ask(aging)
     seen = 0
@@ -184,6 +200,7 @@ def test_files_that_a_manifest_still_brings_are_waited_for(aging: AgingLake) -> 
     assert purges.purges(aging.lake.root)[0].erased_at > 0
 
 
+@pytest.mark.long
 def test_ablation_without_the_look_at_staged_files_an_orphan_keeps_it(
     aging: AgingLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +217,7 @@ def test_ablation_without_the_look_at_staged_files_an_orphan_keeps_it(
     assert telling(aging.lake.root, SECRET) == []
 
 
+@pytest.mark.long
 def test_ablation_without_trimming_the_log_quotes_its_titles(
     aging: AgingLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +264,7 @@ def test_tables_of_dagster_are_purged_and_remember_their_inputs(aging: AgingLake
     assert telling(aging.lake.root, "www.bad.test/") == []
 
 
+@pytest.mark.long
 def test_a_cell_that_stood_at_an_older_version_reads_on(aging: AgingLake) -> None:
     writer = DeltaWriter(aging.lake.path("fetches"), TABLES["fetches"])
     ask(aging)

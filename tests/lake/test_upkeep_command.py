@@ -1,5 +1,6 @@
 """`crawl upkeep` where no fleet runs."""
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -15,11 +16,18 @@ from crawl_platform.settings import Fleet, Settings
 from tests.lake.aging import AgingLake, clock_days_ago
 
 
-@pytest.fixture
-def home(lake: Lake) -> Path:
+@pytest.fixture(scope="module")
+def busy(new_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> AgingLake:
+    lake = Lake(shutil.copytree(new_lake, tmp_path_factory.mktemp("busy") / "lake"))
     aging = AgingLake(lake, clock_days_ago(3))
     aging.busy_day()
-    return lake.root.parent
+    return aging
+
+
+@pytest.fixture
+def home(busy: AgingLake, tmp_path: Path) -> Path:
+    """A folder whose lake had a busy day."""
+    return Path(shutil.copytree(busy.lake.root, tmp_path / "lake")).parent
 
 
 def run(home: Path, *arguments: str) -> tuple[int, str]:

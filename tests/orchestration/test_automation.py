@@ -103,11 +103,11 @@ def test_the_chain_of_rates_stays_one_run_too(harness, crawl, clock):
     ("parent", "check", "child"),
     [
         ("link_graph", "links_have_their_fetch", "host_ranks"),
-        ("link_graph", "edges_add_up", "host_ranks"),
-        ("host_ranks", "ranks_sum_to_one", "promotions"),
-        ("host_ranks", "ranks_are_finite", "promotions"),
-        ("url_groups", "counts_add_up", "change_rates"),
-        ("url_groups", "groups_have_a_template", "change_rates"),
+        pytest.param("link_graph", "edges_add_up", "host_ranks", marks=pytest.mark.long),
+        pytest.param("host_ranks", "ranks_sum_to_one", "promotions", marks=pytest.mark.long),
+        pytest.param("host_ranks", "ranks_are_finite", "promotions", marks=pytest.mark.long),
+        pytest.param("url_groups", "counts_add_up", "change_rates", marks=pytest.mark.long),
+        pytest.param("url_groups", "groups_have_a_template", "change_rates", marks=pytest.mark.long),
         ("change_rates", "priors_are_proper", "value_model"),
     ],
 )
@@ -121,8 +121,8 @@ def test_what_follows_is_not_due_while_a_blocking_check_of_its_parent_fails(deci
     ("parent", "child"),
     [
         ("link_graph", "host_ranks"),
-        ("host_ranks", "promotions"),
-        ("url_groups", "change_rates"),
+        pytest.param("host_ranks", "promotions", marks=pytest.mark.long),
+        pytest.param("url_groups", "change_rates", marks=pytest.mark.long),
         ("change_rates", "value_model"),
     ],
 )
@@ -164,6 +164,7 @@ def test_production_plans_windows_hourly_and_ranks_every_six_hours(production, c
     assert sum("crawl_schedule" in due for due in half_hourly) == 6
 
 
+@pytest.mark.long
 def test_production_estimates_rates_once_a_day(production, crawl):
     production.tick()
     small_web(crawl)

@@ -165,6 +165,7 @@ def test_rates_are_drawn_over_how_often_they_were_checked(harness, three_groups)
     assert made.metadata["rates"].md_str.startswith("![Change rate of each group")
 
 
+@pytest.mark.long
 def test_the_same_inputs_give_the_same_rows(harness, lake, three_groups):
     harness.execute(*CHAIN)
     first = {name: lake.query(f"SELECT * FROM {name}") for name in ("url_groups", "change_rates")}

@@ -1,4 +1,4 @@
-"""From pages to clusters of duplicates, and to what the fleet hears of them."""
+"""From pages to clusters of duplicates."""
 
 import random
 
@@ -37,10 +37,6 @@ def clusters(lake) -> set[tuple[str, ...]]:
         "SELECT list(url ORDER BY url) AS urls FROM near_duplicates GROUP BY cluster_id"
     ).to_pylist()
     return {tuple(row["urls"]) for row in rows}
-
-
-def told(fleet) -> dict[str, float]:
-    return {worth.url: pytest.approx(worth.value) for worth in fleet.appraised}
 
 
 @pytest.fixture
@@ -94,9 +90,7 @@ def test_a_candidate_that_is_not_similar_enough_is_in_no_cluster(harness, crawl,
     assert clusters(lake) == {(COPY, PLAIN)}
 
 
-def test_members_that_are_not_alike_fail_the_check_and_nothing_is_told(
-    harness, crawl, lake, fleet, monkeypatch
-):
+def test_members_that_are_not_alike_fail_the_check_and_nothing_is_written(harness, crawl, lake, monkeypatch):
     """As if candidates were believed."""
     crawl.page(PLAIN, story(1))
     crawl.page(COPY, retouched(story(1)))
@@ -111,7 +105,6 @@ def test_members_that_are_not_alike_fail_the_check_and_nothing_is_told(
         "members_are_alike": False,
         "few_hosts_without_equal_text": True,
     }
-    assert fleet.appraised == []
     assert clusters(lake) == set()
 
 
@@ -145,9 +138,7 @@ def test_what_a_site_says_when_it_has_nothing_to_say_is_no_duplicate(harness, cr
     assert clusters(lake) == set()
 
 
-def test_pages_that_are_gone_and_hosts_that_are_excluded_stand_for_nobody(
-    harness, mirrored, lake, fleet, clock
-):
+def test_pages_that_are_gone_and_hosts_that_are_excluded_stand_for_nobody(harness, mirrored, lake, clock):
     harness.execute("near_duplicates")
     clock.advance(60)
     mirrored.gone(PLAIN)
@@ -156,7 +147,6 @@ def test_pages_that_are_gone_and_hosts_that_are_excluded_stand_for_nobody(
     harness.execute("near_duplicates")
 
     assert clusters(lake) == set()
-    assert told(fleet)[COPY] == 0.25
 
     mirrored.page("https://third.test/story", story(1))
     mirrored.host("third.test", "excluded", event="excluded")
@@ -166,92 +156,27 @@ def test_pages_that_are_gone_and_hosts_that_are_excluded_stand_for_nobody(
     assert clusters(lake) == set()
 
 
-def test_a_duplicate_is_worth_a_fifth_and_its_representative_what_it_was(harness, mirrored, lake, fleet):
+def test_a_repeated_run_writes_the_same_rows(harness, mirrored, lake):
     harness.execute("near_duplicates")
-
-    assert told(fleet) == {COPY: 0.05}
-    assert fleet.appraised[0].reason == f"duplicate of {PLAIN}"
-    assert lake.query("SELECT url, value, worth FROM near_duplicates ORDER BY url").to_pylist() == [
-        {"url": COPY, "value": 0.25, "worth": 0.05},
-        {"url": PLAIN, "value": 0.5, "worth": 0.5},
-    ]
-
-
-def test_a_repeated_run_writes_the_same_rows_and_tells_nothing(harness, mirrored, lake, fleet):
-    harness.execute("near_duplicates")
-    rows, calls = lake.query("SELECT * FROM near_duplicates"), fleet.calls
+    rows = lake.query("SELECT * FROM near_duplicates")
 
     harness.execute("near_duplicates")
 
     assert lake.query("SELECT * FROM near_duplicates").equals(rows)
-    assert fleet.calls == calls
 
 
-def test_a_page_that_leaves_its_cluster_gets_its_value_back(harness, mirrored, lake, fleet, clock):
-    harness.execute("near_duplicates")
-    clock.advance(60)
-    # By now the fleet fetches it at its lower value.
-    mirrored.page(COPY, story(3), value=0.05)
-    mirrored.commit()
-    fleet.appraised.clear()
-
-    harness.execute("near_duplicates")
-    harness.execute("near_duplicates")
-
-    assert clusters(lake) == set()
-    assert [(worth.url, worth.value) for worth in fleet.appraised] == [(COPY, 0.25)]
-
-
-def test_a_duplicate_that_is_fetched_again_is_not_devalued_again(harness, mirrored, fleet, clock):
-    harness.execute("near_duplicates")
-    clock.advance(60)
-    mirrored.page(COPY, retold(story(1)), value=0.05)
-    mirrored.commit()
-    fleet.appraised.clear()
-
-    harness.execute("near_duplicates")
-
-    assert fleet.appraised == []
-
-
-def test_when_the_representative_goes_another_page_takes_its_place_and_value(
-    harness, mirrored, lake, fleet, clock
-):
+def test_when_the_representative_goes_another_page_takes_its_place(harness, mirrored, lake, clock):
     mirrored.page("https://third.test/story", story(1), value=0.4)
     mirrored.commit()
     harness.execute("near_duplicates")
     clock.advance(60)
     mirrored.gone(PLAIN)
     mirrored.commit()
-    fleet.appraised.clear()
 
     harness.execute("near_duplicates")
 
     assert clusters(lake) == {(COPY, "https://third.test/story")}
-    assert told(fleet) == {COPY: 0.25}
-
-
-def test_values_that_could_not_be_told_are_told_by_the_next_run(harness, mirrored, lake, fleet):
-    """Told before written: Ablation by hand is the other order, where the second run sees nothing new."""
-    fleet.away = True
-    harness.execute("near_duplicates", fails=True)
-    assert clusters(lake) == set()
-
-    fleet.away = False
-    harness.execute("near_duplicates")
-
-    assert told(fleet) == {COPY: 0.05}
-
-
-def test_a_run_that_dies_before_it_writes_tells_the_same_again(harness, mirrored, lake, fleet, monkeypatch):
-    with monkeypatch.context() as dying:
-        dying.setattr("crawl_platform.lake.lake.Lake.overwrite", lambda *_: 1 / 0)
-        harness.execute("near_duplicates", fails=True)
-
-    harness.execute("near_duplicates")
-
-    first, second = fleet.appraised
-    assert first == second
+    assert lake.query("SELECT url FROM near_duplicates WHERE is_representative")["url"].to_pylist() == [COPY]
 
 
 def test_only_the_newest_texts_are_compared_and_the_rest_is_counted(
@@ -278,13 +203,13 @@ def test_clusters_are_shown_with_sizes_and_the_largest_named(harness, mirrored):
     (event,) = result.asset_materializations_for_node("near_duplicates")
     metadata = event.metadata
     assert metadata["clusters"].value == 1
-    assert metadata["values_told"].value == 1
     assert f"| {PLAIN} | 2 | 2 | 1.00 | {COPY} |" in metadata["largest_clusters"].md_str
 
 
 KINDS = ("manual", "mirror", "blog", "shop", "walled", "farm")
 
 
+@pytest.mark.long
 def test_on_the_synthetic_web_no_cluster_is_false_and_most_true_ones_are_found(harness, crawl, lake, clock):
     """Mirrors and printed pages read at different times; sign-in forms, farms and listings as they are."""
     web = SyntheticWeb(7, clock.now(), scale=0.5)

@@ -69,6 +69,7 @@ def test_where_nothing_can_be_written_it_says_so(project, asked, tmp_path):
         manifest((tmp_path / "file" / "cache",))
 
 
+@pytest.mark.long
 def test_a_project_that_dbt_cannot_read_is_refused_in_dbts_words(project):
     (project / "models" / "marts" / "cost.sql").write_text("select * from {{ ref('nowhere') }}")
 

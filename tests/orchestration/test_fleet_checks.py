@@ -2,6 +2,7 @@
 
 import shutil
 from datetime import timedelta
+from itertools import pairwise
 
 import dagster as dg
 import pyarrow as pa
@@ -268,6 +269,13 @@ def unanswered_exclusion(crawl, lake):
     ask(crawl, lake, "exclude", HOST)
 
 
+def usage_of_nothing(crawl, lake):
+    at = as_datetime(crawl.clock.now())
+    row = {"host": HOST, "used_at": at, "source": "use.csv", "line": 2, "import_id": "x", "imported_at": at,
+           "date": at.date()}  # fmt: skip
+    lake.append("usage", pa.Table.from_pylist([row], schema=TABLES["usage"].schema))
+
+
 PLANTED = [
     ("each_fetch_once", fetch_twice),
     ("each_fetch_once", request_with_two_ids),
@@ -297,10 +305,21 @@ PLANTED = [
     ("requests_answered", unanswered_promotion),
     ("requests_answered", unanswered_exclusion),
     ("requests_answered", unanswered_trim),
+    ("usage_makes_sense", usage_of_nothing),
 ]
 
 
-@pytest.mark.parametrize(("name", "plant"), PLANTED, ids=[f"{n}-{p.__name__}" for n, p in PLANTED])
+SECOND = {id(plant) for (before, _), (name, plant) in pairwise(PLANTED) if name == before}
+"""Further ways to fail a check, told by `make test-long`."""
+
+
+@pytest.mark.parametrize(
+    ("name", "plant"),
+    [
+        pytest.param(n, p, id=f"{n}-{p.__name__}", marks=[pytest.mark.long] * (id(p) in SECOND))
+        for n, p in PLANTED
+    ],
+)
 def test_a_planted_violation_fails_its_check(harness, sound, lake, clock, name, plant):
     clock.advance(60)
     plant(sound, lake)
@@ -325,7 +344,14 @@ def test_a_cell_that_fetches_must_report_too(harness, sound, lake, clock):
     assert "cell-1" in run_checks(harness, "every_cell_reports")["every_cell_reports"].description
 
 
-@pytest.mark.parametrize("kind", ["recrawl", "promote", "exclude", "trim", "refused"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "recrawl",
+        *(pytest.param(kind, marks=pytest.mark.long) for kind in ("promote", "exclude", "trim")),
+        "refused",
+    ],
+)
 def test_a_request_that_was_carried_out_or_refused_is_answered(harness, sound, lake, clock, kind):
     if kind == "recrawl":
         ask(sound, lake, "recrawl", f"{PAGE}1")

@@ -101,7 +101,12 @@ def test_every_measure_has_a_value_or_says_why_not(harness, read_web):
 
 
 @pytest.mark.parametrize(
-    ("wait", "kind"), [(0.5, "short_gaps"), (-0.02, "overlapping_requests"), (0.01, "short_gaps")]
+    ("wait", "kind"),
+    [
+        pytest.param(0.5, "short_gaps", marks=pytest.mark.long),
+        (-0.02, "overlapping_requests"),
+        (0.01, "short_gaps"),
+    ],
 )
 def test_an_impolite_crawl_fails_its_check(harness, read_web, clock, wait, kind):
     read_web.visit("https://a.test/x")
@@ -135,6 +140,7 @@ def test_a_measure_that_got_lost_fails_its_check(harness, read_web, monkeypatch)
     assert not checks(harness.execute("crawl_quality"))["all_measured"].passed
 
 
+@pytest.mark.long
 def test_a_measure_with_a_denominator_and_no_value_fails_its_check(harness, read_web, monkeypatch):
     whole = quality.measured
 

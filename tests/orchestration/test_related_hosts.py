@@ -61,6 +61,7 @@ def test_a_component_that_votes_do_not_know_of_fails_the_check(harness, linked, 
     assert not passed["components_are_whole"]
 
 
+@pytest.mark.long
 def test_the_same_inputs_give_the_same_rows(harness, linked, lake):
     harness.execute("link_graph", "related_hosts")
     before = related(lake)

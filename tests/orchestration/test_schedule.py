@@ -15,7 +15,7 @@ from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
 from crawl_platform.scheduling import bandit
 from crawl_platform.scheduling.templates import group_id
-from crawl_platform.settings import Orchestration, Refresh, Settings
+from crawl_platform.settings import HostRule, Orchestration, Refresh, Settings
 from resources.lake import LakeResource
 from tests.orchestration.made_up_crawl import small_web
 from tests.orchestration.one_host import one_host
@@ -109,7 +109,7 @@ def test_the_next_window_is_planned_anew(harness, crawl, lake, fleet, clock):
     assert second.starts_at == first.ends_at
 
 
-@pytest.mark.parametrize(("into", "ahead"), [(0.4, 0), (0.6, 1)])
+@pytest.mark.parametrize(("into", "ahead"), [pytest.param(0.4, 0, marks=pytest.mark.long), (0.6, 1)])
 def test_a_window_that_is_half_over_is_left_for_the_next(harness, crawl, fleet, clock, into, ahead):
     small_web(crawl, farm=False)
     clock.advance(into * HOUR)
@@ -157,7 +157,7 @@ def window_twice(lake) -> tuple[list, list]:
     return sorted(set(counts["n"].to_pylist())), inputs["same"].to_pylist()
 
 
-@pytest.mark.parametrize("table_name", ["decisions", "crawl_schedule"])
+@pytest.mark.parametrize("table_name", [pytest.param("decisions", marks=pytest.mark.long), "crawl_schedule"])
 def test_two_runs_of_one_window_write_it_once(crawl, lake, settings, monkeypatch, table_name):
     small_web(crawl, farm=False)
     window = window_at(crawl.clock.now(), HOUR)
@@ -203,6 +203,7 @@ def test_after_a_crash_the_decision_is_carried_out_as_it_was_taken(crawl, lake, 
     assert sum(decided.window.allocations.values()) == decided.evidence.allotted
 
 
+@pytest.mark.long
 def test_a_run_carries_out_the_decision_that_another_left_behind_not_its_own_plan(
     crawl, lake, settings, monkeypatch
 ):
@@ -224,7 +225,7 @@ def test_a_run_carries_out_the_decision_that_another_left_behind_not_its_own_pla
     assert "another.test" in ours.window.allocations
 
 
-@pytest.mark.parametrize("table_name", ["decisions", "crawl_schedule"])
+@pytest.mark.parametrize("table_name", [pytest.param("decisions", marks=pytest.mark.long), "crawl_schedule"])
 def test_a_window_before_one_that_is_written_is_not_planned_any_more(
     crawl, lake, settings, monkeypatch, table_name
 ):
@@ -281,7 +282,27 @@ def test_a_group_without_work_sleeps(harness, crawl, lake, fleet):
     assert set(fleet.windows[0].groups["a.test"]) == {group_id("a.test", "/story/*")}
 
 
-@pytest.mark.parametrize(("outcome", "work"), [("gone", False), ("unavailable", True)])
+def test_a_promise_to_some_hosts_makes_their_pages_overdue_before_those_of_others(
+    settings, lake, crawl, clock
+):
+    for host in ("a.test", "b.test"):
+        crawl.host(host)
+        for n in range(3):
+            crawl.visit(f"https://{host}/{n}")
+    crawl.commit()
+    promising = msgspec.structs.replace(settings, hosts=(HostRule("a.test", promises={"within": DAY}),))
+    window = window_at(clock.now() + 2 * DAY, 3_600.0)
+
+    with LakeResource(root=str(lake.root)).read(*schedule_work.INPUTS) as reading:
+        work = schedule_work.work_of(reading, promising, window)
+
+    overdue = {work.hosts[host]: int(work.overdue[work.host == host].sum()) for host in range(2)}
+    assert overdue == {"a.test": 3, "b.test": 0}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "work"), [("gone", False), pytest.param("unavailable", True, marks=pytest.mark.long)]
+)
 def test_pages_that_are_gone_are_no_work_and_those_that_failed_are(
     harness, crawl, lake, clock, outcome, work
 ):
@@ -381,6 +402,7 @@ def test_deadlines_come_before_value(harness, crawl, lake, clock):
     assert rows["/story/*"]["fetches"] > 1_000
 
 
+@pytest.mark.long
 def test_without_reservations_the_deadlines_of_a_dull_group_are_missed(
     harness, crawl, lake, clock, monkeypatch
 ):
@@ -480,6 +502,7 @@ def test_a_promise_that_does_not_fit_is_said_aloud_and_stops_nothing(harness, cr
     assert len(fleet.windows) == 1
 
 
+@pytest.mark.long
 def test_a_promise_beyond_politeness_is_named_too(harness, crawl, clock):
     crawl.host("a.test")
     for i in range(60):
@@ -577,6 +600,7 @@ def test_links_that_nobody_had_shown_count_as_news(harness, crawl, lake, clock):
     assert rows["/hub/*"]["fetches"] > 1.5 * rows["/leaf/*"]["fetches"]
 
 
+@pytest.mark.long
 def test_news_of_a_duplicate_is_none(harness, crawl, lake, clock):
     two_groups(crawl, clock)
     copies = [

@@ -1,14 +1,17 @@
 """The asset and the launchpad job of upkeep: what they ask for, what they show, what their checks find."""
 
+import shutil
 from datetime import timedelta
 
 import dagster as dg
 import msgspec
 import pytest
 
+from crawl_platform.clock import ManualClock
 from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet.upkeep import Order, Task, do_portion
 from crawl_platform.lake.history import forget_before
+from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.upkeep.report import Budget, Report
 from crawl_platform.settings import Retention
 from tests.lake.aging import AgingLake
@@ -51,12 +54,22 @@ def harness(settings, clock, fleet):
         yield Harness(settings, clock, fleet, instance)
 
 
-@pytest.fixture
-def aging(lake, clock):
-    aging = AgingLake(lake, clock)
+@pytest.fixture(scope="module")
+def kept(empty_lake, tmp_path_factory):
+    aging = AgingLake(
+        Lake(shutil.copytree(empty_lake, tmp_path_factory.mktemp("aging") / "lake")), ManualClock()
+    )
     aging.busy_day(rounds=6)
     aging.pass_days(1)
     return aging
+
+
+@pytest.fixture
+def aging(kept, lake, clock):
+    """A copy of it; `clock` stands where its clock does."""
+    shutil.copytree(kept.lake.root, lake.root, dirs_exist_ok=True)
+    clock.advance(kept.clock.now() - clock.now())
+    return kept.copied(lake, clock)
 
 
 def failed(result) -> list[str]:

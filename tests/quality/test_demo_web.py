@@ -65,7 +65,7 @@ def visit(web: SyntheticWeb, seconds: float, seed: int) -> Visited:
     return Visited(checks, np.array([group[url] for url in last]), age, float(np.mean(fresh)))
 
 
-@pytest.mark.parametrize("web_seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("web_seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3, 4))])
 def test_measured_freshness_is_within_three_points_of_the_truth_on_the_demos_web(web_seed):
     web = visit(SyntheticWeb(web_seed, START), 240.0, web_seed)
 

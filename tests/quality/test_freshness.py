@@ -78,7 +78,14 @@ MIXES = ("narrow", "wide", "half never change", "slow", "fast", "all alike")
 
 
 @pytest.mark.parametrize("mix", MIXES)
-@pytest.mark.parametrize("schedule", ["adaptive", "random", "importance"])
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "adaptive",
+        pytest.param("random", marks=pytest.mark.long),
+        pytest.param("importance", marks=pytest.mark.long),
+    ],
+)
 def test_measured_freshness_is_within_three_points_of_the_truth(mix, schedule):
     random = np.random.default_rng(20_077)
     web = crawled(rates_of(mix, random), schedule, random)

@@ -19,10 +19,12 @@ def test_it_comes_near_to_one_who_knows_what_every_group_brings():
     assert np.mean([play(seed) for seed in SEEDS]) >= 0.95
 
 
+@pytest.mark.long
 def test_it_follows_when_groups_change_places():
     assert np.mean([play(seed, drift=True) for seed in SEEDS]) >= 0.90
 
 
+@pytest.mark.long
 def test_a_bonus_that_is_not_divided_by_the_cost_buys_what_is_dear():
     """Ablation."""
     assert np.mean([play(seed, undivided) for seed in SEEDS]) < 0.80
@@ -36,6 +38,7 @@ def test_a_group_of_which_little_is_known_does_not_get_a_whole_window_at_once():
     assert np.mean(cautious) > np.mean(hasty) + 0.005
 
 
+@pytest.mark.long
 def test_the_bench_says_whether_the_lines_are_reached():
     report = measure([0])
 

@@ -102,6 +102,7 @@ def by_counting(crawl: Crawl, n: int) -> np.ndarray:
 SEEDS = range(6)
 
 
+@pytest.mark.long
 def test_rates_of_well_seen_groups_are_within_a_third_although_busy_pages_are_checked_more():
     found = [errors(seed, by_em) for seed in SEEDS]
 
