@@ -15,7 +15,7 @@ from resources.lake import table_metadata
 GROUP = "fleet"
 OWNERS = ["team:crawl"]
 
-EXTERNAL = ("fetches", "links", "pages", "hosts", "frontier", "fleet_stats", "commits", "requests")
+EXTERNAL = ("fetches", "links", "pages", "hosts", "frontier", "fleet_stats", "commits", "requests", "usage")
 """Tables that are not written by an asset."""
 
 UPSTREAM = {

@@ -25,7 +25,10 @@ from resources.lake import LakeResource, Reading
 BACK = timedelta(days=2)
 """How far the checks look back: well over the time between two of them."""
 SHOWN = 5
-READS = ("fetches", "links", "pages", "hosts", "frontier", "fleet_stats", "commits", "requests", "decisions")
+READS = (
+    *("fetches", "links", "pages", "hosts", "frontier", "fleet_stats", "commits", "requests"),
+    *("usage", "decisions"),
+)
 LAST = "SELECT max(committed_at) AS at FROM commits"
 
 LABELS = """
@@ -255,6 +258,19 @@ CHECKS = (
             WHEN 'trim' THEN t.decision_id IS NULL
             ELSE true
         END
+        """,
+        WARN,
+    ),
+    FleetCheck(
+        "usage",
+        "usage_makes_sense",
+        "Usage is counted from 0, of a page or a host that is named, and of no time to come.",
+        """
+        SELECT source || ' line ' || line || ': ' || coalesce(url, host) AS what FROM usage
+        WHERE imported_at >= $since AND (
+            retrievals < 0 OR used_at > imported_at + INTERVAL 1 DAY OR (url IS NULL AND critical IS NULL)
+            OR (retrievals IS NULL AND critical IS NULL)
+        )
         """,
         WARN,
     ),

@@ -66,6 +66,8 @@ NAMES = {
     "change_rates": Names(("host",)),
     "cold_priors": Names(("host",)),
     "near_duplicates": Names(("host", "url", "representative")),
+    "page_values": Names(("host", "url")),
+    "usage": Names(("host", "url"), "used_at"),
 }
 """Every table that can name a host; `requests` does too, and is kept whole: who asked for what, the purge included."""
 

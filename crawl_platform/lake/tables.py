@@ -56,6 +56,7 @@ S, I16, I32, I64 = pa.string(), pa.int16(), pa.int32(), pa.int64()
 F32, F64, BOOL, BIN = pa.float32(), pa.float64(), pa.bool_(), pa.binary()
 DATE = pa.date32()
 USES = pa.map_(S, S)
+STRENGTHS = pa.map_(S, pa.float64())
 
 FETCHES = Table(
     "fetches",
@@ -579,8 +580,8 @@ NEAR_DUPLICATES = Table(
         _c("similarity", F64, "Jaccard similarity of 3-word shingles with the representative.", True),
         _c("words", I64, "Words of main text.", True),
         _c("size", I64, "Pages in the cluster.", True),
-        _c("value", F64, "Its value by itself: the one at its first fetch."),
-        _c("worth", F64, "What the fleet was told: a fifth of the value, all of it for the representative."),
+        _c("value", F64, "Not written any more: what pages are worth is in page_values."),
+        _c("worth", F64, "Not written any more."),
     ),
     partition_by=(),
 )
@@ -643,6 +644,66 @@ CRAWL_QUALITY = Table(
     "One measure of the crawl at one time.",
     "dagster",
     (
+PAGE_VALUES = Table(
+    "page_values",
+    "What one page is worth to the crawl: five signals, and their combination (docs/values.md).",
+    "dagster",
+    (
+        _c("url", S, "Page.", True),
+        _c("host", S, "Its host.", True),
+        _c("group_id", I32, "Its URL group, unique within its host; null: none is known."),
+        _c("fetch_id", S, "The version in `pages` that was looked at; null: it was never read."),
+        _c(
+            "business",
+            F64,
+            "What the topics file says of URL, anchors, title and text: -1 to 1; null: no file.",
+        ),
+        _c("ir", F64, "Use for retrieval, by text and title or by retrievals: 0 to 1; null: never read."),
+        _c("corpus", F64, "How much of a gap it fills (group, language, entity type): 0 to 1."),
+        _c("technical", F64, "What faults leave of its value: 1, or that of `fault`.", True),
+        _c("exploration", F64, "How unsure it is what its group is worth: 0 to 1.", True),
+        _c("base", F64, "What the fleet thinks of it by depth alone.", True),
+        _c("value", F64, "The combination.", True),
+        _c("told", F64, "What the fleet was told last; null: nothing, it goes by base."),
+        _c("reason", S, "In words.", True),
+        _c("fault", S, "Soft error, gone, duplicate, canonical elsewhere, not to be indexed or failing."),
+        _c("critical", BOOL, "It or its host was called critical (`usage`).", True),
+        _c("retrievals", F64, "Retrievals (`usage`), those of 30 days ago counted half.", True),
+        _c("words", I32, "Words at the beginning of its main text, 5,000 or so at most."),
+        _c("language", S, "Language of the text (ISO 639-1), null where it can't be told."),
+        _c("entity_type", S, "The rarest of the types that it declares."),
+        _c("soft_error", BOOL, "It says that there is no such page."),
+        _c("text_topics", STRENGTHS, "Strength of each topic that title, text and types speak of."),
+        _c("link_topics", STRENGTHS, "Strength of each topic that its URL and the texts of links speak of."),
+        _c("text_scored_by", S, "Digest of the topics file that the text was compared with."),
+        _c("links_scored_by", S, "Hash of the topics file and of the texts of links that were compared."),
+        _c("computed_at", TIME, "When.", True),
+    ),
+    partition_by=(),
+)
+
+USAGE = Table(
+    "usage",
+    "What was told from outside about the use of one page, or of a whole host (`crawl usage import`).",
+    "requests",
+    (
+        _c("url", S, "Canonical URL; null: of the host as a whole."),
+        _c("host", S, "Hostname.", True),
+        _c("used_at", TIME, "When it was so.", True),
+        _c("retrievals", I64, "How often the page was retrieved or read since it was last told."),
+        _c(
+            "critical",
+            BOOL,
+            "True: never worth less than the floor; false: not critical any more; null: not said.",
+        ),
+        _c("source", S, "Name of the file.", True),
+        _c("line", I64, "Its line or row.", True),
+        _c("import_id", S, "Digest of the file: the same file counts once.", True),
+        _c("imported_at", TIME, "When it was imported.", True),
+        _c("date", DATE, "UTC day of used_at (partition).", True),
+    ),
+)
+
         _c("measured_at", TIME, "When.", True),
         _c("measure", S, "Name of the measure; its definition is in crawl_platform/quality.", True),
         _c("dimension", S, "usefulness, completeness, freshness, timeliness, cost or politeness.", True),
@@ -680,6 +741,7 @@ TABLES: dict[str, Table] = {
     for t in (
         FETCHES, LINKS, PAGES, HOSTS, FRONTIER, FLEET_STATS, COMMITS, REQUESTS, DECISIONS,
         HOST_GRAPH, HOST_RANKS, RELATED_HOSTS, PROMOTIONS, URL_GROUPS, CHANGE_RATES, COLD_PRIORS,
-        CRAWL_SCHEDULE, POLICY_COMPARISON, POLICY_EVALUATION, NEAR_DUPLICATES, CRAWL_QUALITY, UPKEEP,
+        CRAWL_SCHEDULE, POLICY_COMPARISON, POLICY_EVALUATION, NEAR_DUPLICATES, PAGE_VALUES, USAGE, CRAWL_QUALITY,
+        UPKEEP,
     )
 }  # fmt: skip

@@ -9,7 +9,18 @@ import duckdb
 from crawl_platform.errors import LakeError
 from crawl_platform.lake.extension import literal
 from crawl_platform.lake.history import require_readable
-from crawl_platform.lake.tables import COMMITS, CRAWL_SCHEDULE, F64, I64, PAGES, TABLES, Column, S, Table
+from crawl_platform.lake.tables import (
+    COMMITS,
+    CRAWL_SCHEDULE,
+    F64,
+    I64,
+    PAGE_VALUES,
+    PAGES,
+    TABLES,
+    Column,
+    S,
+    Table,
+)
 
 SUCCESSES = "('ok', 'not_modified')"
 
@@ -179,6 +190,33 @@ WINDOW_USE = View(
 )
 """`realised` may exceed `allotted`: what a host has left for links yet to be found, any of its groups may use."""
 
+GROUP_VALUES = View(
+    "group_values",
+    "What the pages of one URL group that were read are worth on average, and by which signals.",
+    """
+    SELECT host, group_id, count(*) AS pages, avg(business) AS business, avg(ir) AS ir, avg(corpus) AS corpus,
+        avg(technical) AS technical, avg(exploration) AS exploration, exp(avg(ln(value / base))) AS factor
+    FROM page_values WHERE fetch_id IS NOT NULL AND group_id > 0 GROUP BY host, group_id
+    """,
+    "page_values",
+    ("page_values",),
+    own=(
+        *(c for c in PAGE_VALUES.columns if c.name in ("host", "group_id")),
+        Column("pages", I64, "Pages that were read."),
+        *(
+            c
+            for c in PAGE_VALUES.columns
+            if c.name in ("business", "ir", "corpus", "technical", "exploration")
+        ),
+        Column(
+            "factor",
+            F64,
+            "Geometric mean of value / base: what a page of the group that nobody has read is worth"
+            " beside what its depth says.",
+        ),
+    ),
+)
+
 VIEWS: dict[str, View] = {
     view.name: view
     for view in (
@@ -190,6 +228,7 @@ VIEWS: dict[str, View] = {
         ALLOCATIONS,
         WINDOW_USE,
         QUALITY_NOW,
+        GROUP_VALUES,
     )
 }
 

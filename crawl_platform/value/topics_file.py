@@ -23,6 +23,7 @@ from typing import Any
 import xxhash
 
 from crawl_platform.errors import ConfigurationError
+from crawl_platform.settings import Value
 from crawl_platform.value.topics import Topic, Topics, phrase_of
 
 MOST_BYTES = 5_000_000
@@ -43,6 +44,15 @@ def read_topics(path: Path) -> Topics:
     except OSError as error:
         raise ConfigurationError(f"{path} can't be read: {error.strerror}") from error
     return parse_topics(data, str(path))
+
+
+def topics_of(home: Path, settings: Value) -> Topics:
+    """The topics of the crawl at `home`; none where there is no file. Raises `ConfigurationError` for one that is no
+    good, or was named in the settings and is not there."""
+    path = home / settings.topics
+    if settings.topics == Value().topics and not path.exists():
+        return Topics(())
+    return read_topics(path)
 
 
 def parse_topics(data: bytes, name: str) -> Topics:

@@ -99,9 +99,16 @@ class MadeUpCrawl:
             self.link(fetch, url, target, position=position, nofollow=nofollow)
 
     def page(
-        self, url: str, text: str, *, value: float = 0.5, canonical: str | None = None, noindex: bool = False
+        self,
+        url: str,
+        text: str,
+        *,
+        value: float = 0.5,
+        canonical: str | None = None,
+        noindex: bool = False,
+        **columns: Any,
     ) -> None:
-        """One successful fetch of `url` that brought a new version of it."""
+        """One successful fetch of `url` that brought a new version of it, with other `columns` of `pages`."""
         self.visit(url)
         fetch = self._rows["fetches"][-1]
         fetch["value"] = value
@@ -118,6 +125,7 @@ class MadeUpCrawl:
             noindex=noindex,
             text_hash=facts.text_hash or None,
             simhash=facts.simhash,
+            **columns,
         )
 
     def fetch(self, url: str, **columns: Any) -> str:
