@@ -4,12 +4,14 @@ Everything is summed up in the database: arrays have one value per group, never 
 `assets/schedule_plan.py`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crawl_platform.admission.rules import HostRules
 from crawl_platform.clock import DAY, as_datetime
 from crawl_platform.fetch.outcome import DISPOSITIONS
 from crawl_platform.fleet.messages import ScheduleWindow
@@ -65,11 +67,13 @@ VISIT = f"""
         greatest(coalesce(q.prior_b, $prior_b) + p.db, {SMALLEST} * coalesce(q.prior_b, $prior_b)) AS b
     FROM page p LEFT JOIN prior q ON q.host = p.host AND q.group_id = p.group_id WHERE NOT p.over
 ), visit AS (
-    SELECT *, least(greatest(86400 * b * (pow(1 - $least_change, -1 / a) - 1), $shortest), $longest) AS wait
+    SELECT *, coalesce($promised[host], $longest) AS longest,
+        least(greatest(86400 * b * (pow(1 - $least_change, -1 / a) - 1), $shortest), longest) AS wait
     FROM belief
 )
 """
-"""What is believed of each of them, and `wait`: seconds after which a visit is worth its cost."""
+"""What is believed of each of them, and `wait`: seconds after which a visit is worth its cost. `longest`: seconds
+within which one is promised."""
 
 WORK = f"""
 WITH {VISIT}, refresh AS (
@@ -77,8 +81,8 @@ WITH {VISIT}, refresh AS (
         count(*) FILTER (seen IS NULL) AS tried,
         count(*) FILTER (seen + wait < $ends) AS pages,
         sum(1 + floor(($ends - greatest(seen + wait, $starts)) / wait)) FILTER (seen + wait < $ends) AS visits,
-        count(*) FILTER (seen + $longest < $ends) AS overdue,
-        avg($ends - seen - $longest) FILTER (seen + $longest < $ends) AS late
+        count(*) FILTER (seen + longest < $ends) AS overdue,
+        avg($ends - seen - longest) FILTER (seen + longest < $ends) AS late
     FROM visit GROUP BY host, group_id
 ), waiting AS (
     SELECT host, coalesce(group_id, 0) AS group_id, count(*) AS urls, avg(value)::DOUBLE AS value
@@ -235,8 +239,9 @@ def work_of(reading: Reading, settings: Settings, window: ScheduleWindow) -> Wor
     per_host = reading.connection.execute(
         HOSTS, {"now": now, "delay": settings.politeness.host_delay}
     ).fetchnumpy()
-    groups = reading.connection.execute(GROUPS, _parameters(settings, window)).fetchnumpy()
     hosts = [str(host) for host in per_host["host"]]
+    known = _parameters(settings, window, hosts)
+    groups = reading.connection.execute(GROUPS, known).fetchnumpy()
     number = {host: n for n, host in enumerate(hosts)}
     host = np.array([number[str(name)] for name in groups["host"]], np.int64)
     group = np.asarray(groups["group_id"], np.int64)
@@ -262,20 +267,14 @@ def work_of(reading: Reading, settings: Settings, window: ScheduleWindow) -> Wor
             settings.refresh.interval_max / DAY,
             np.asarray(groups["value"], np.float64),
         ),
-        levels=_levels(reading, settings, window, number, host, group),
+        levels=_levels(reading, known, number, host, group),
         budget=capacity(reading, settings, window.starts_at, seconds),
     )
 
 
 def _levels(
-    reading: Reading,
-    settings: Settings,
-    window: ScheduleWindow,
-    number: dict[str, int],
-    host: Ints,
-    group: Ints,
+    reading: Reading, known: dict[str, Any], number: dict[str, int], host: Ints, group: Ints
 ) -> Levels:
-    known = _parameters(settings, window)
     parameters = {name: value for name, value in known.items() if f"${name}" in LEVELS}
     found = reading.connection.execute(LEVELS, parameters).fetchnumpy()
     place = {pair: g for g, pair in enumerate(zip(host.tolist(), group.tolist(), strict=True))}
@@ -289,7 +288,7 @@ def _levels(
     return Levels(of_group[seed], worth[seed], visits[seed])
 
 
-def _parameters(settings: Settings, window: ScheduleWindow) -> dict[str, Any]:
+def _parameters(settings: Settings, window: ScheduleWindow, hosts: list[str]) -> dict[str, Any]:
     refresh, seconds = settings.refresh, window.ends_at - window.starts_at
     unknown = prior_of(refresh.prior_shape, refresh.prior_rate)
     return {
@@ -299,11 +298,24 @@ def _parameters(settings: Settings, window: ScheduleWindow) -> dict[str, Any]:
         "since": as_datetime(max(window.starts_at - REMEMBERED * seconds, 0.0)),
         "shortest": refresh.interval_min,
         "longest": refresh.interval_max,
+        "promised": as_map(promised_within(settings, hosts)),
         "least_change": refresh.least_change,
         "value": value_at(1),
         "prior_a": unknown.a,
         "prior_b": unknown.b,
     }
+
+
+def promised_within(settings: Settings, hosts: Iterable[str]) -> dict[str, float]:
+    """Seconds within which the pages of a host are promised to be fetched again, for hosts with a promise."""
+    rules = HostRules(settings)
+    within = {host: rules.of(host).promises.within for host in hosts}
+    return {host: seconds for host, seconds in within.items() if seconds > 0}
+
+
+def as_map(values: dict[str, float]) -> dict[str, list[Any]]:
+    """As DuckDB takes a MAP for a parameter; one without entries would have no types."""
+    return {"key": [*values, ""], "value": [*values.values(), None]}
 
 
 def _text(value: Any) -> str | None:

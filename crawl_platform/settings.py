@@ -259,6 +259,16 @@ class Refresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A page is not visited again before it has changed with this probability: cost has a floor."""
 
 
+class Promises(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is promised of pages whatever they are worth; in a `[[hosts]]` entry, of some hosts."""
+
+    within: float = 0.0
+    """Seconds after its last success within which a page is fetched again; 0: nothing is promised. A fetch that fails
+    does not count."""
+    lead: float = 0.1
+    """Part of that time by which a page comes early: it goes before all others from then on."""
+
+
 class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What pages are worth (docs/values.md). The weights are powers of two per unit of a signal."""
 
@@ -399,6 +409,7 @@ class HostRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     citizenship: dict[str, Any] = {}
     payment: dict[str, Any] = {}
     sitemaps: dict[str, Any] = {}
+    promises: dict[str, Any] = {}
 
 
 class HostSettings(msgspec.Struct, frozen=True):
@@ -410,6 +421,7 @@ class HostSettings(msgspec.Struct, frozen=True):
     citizenship: Citizenship = Citizenship()
     payment: Payment = Payment()
     sitemaps: Sitemaps = Sitemaps()
+    promises: Promises = Promises()
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -420,6 +432,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frontier: Frontier = Frontier()
     urls: Urls = Urls()
     refresh: Refresh = Refresh()
+    promises: Promises = Promises()
     sitemaps: Sitemaps = Sitemaps()
     value: Value = Value()
     commit: Commit = Commit()
@@ -499,6 +512,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _require_delays(sections["politeness"])
         _require_citizenship(sections["citizenship"])
         _require_payment(sections["payment"], self.signing)
+        if sections["promises"].lead >= 1.0:
+            raise ConfigurationError("promises.lead is a part of promises.within: it must be below 1")
         for name, section in sections.items():
             check_numbers(name, section)
         return HostSettings(**sections)

@@ -39,6 +39,9 @@ def measure(params: Params, seed: int, learnt: float) -> dict[str, Any]:
         "idle": found.idle / (86_400.0 * params.days),
         "fetches": product.copies.visits,
         "lanes": found.lanes,
+        "promised": found.promised,
+        "late": len(found.late),
+        "latest_days": max(found.late, default=0.0),
         "backlog_by_day": found.backlog,
         "changes_predicted": float(sum(chance for chance, _ in believed)),
         "changes_found": int(sum(changed for _, changed in believed)),
@@ -58,10 +61,11 @@ def calibration(believed: list[tuple[float, bool]]) -> list[dict[str, float]]:
 
 
 def table(report: dict[str, Any]) -> str:
-    lines = ["seed  ratio  before  split error  idle   changes predicted/found"]
+    lines = ["seed  ratio  before  split error  idle   changes predicted/found  late/promised"]
     lines += [
         f"{row['seed']:>4}  {row['ratio']:.3f}  {row['ratio_before']:.3f}   {row['split_error']:.3f}        "
-        f"{row['idle']:.3f}  {row['changes_predicted']:.0f}/{row['changes_found']}"
+        f"{row['idle']:.3f}  {row['changes_predicted']:.0f}/{row['changes_found']}                "
+        f"{row['late']}/{row['promised']}"
         for row in report["by_seed"]
     ]
     return "\n".join([*lines, f"mean ratio {report['mean']:.3f}, least {report['min']:.3f}"])

@@ -17,6 +17,7 @@ def crawl(web: Web, refresh: Refresh, windows: tuple[tuple[float, float], ...]) 
     params, copies = web.params, Copies(web, windows)
     took, shortest, longest = params.took / DAY, refresh.interval_min / DAY, refresh.interval_max / DAY
     delay = web.delay / DAY
+    longest = np.where(web.host < params.promised_hosts, min(params.promised, longest), longest)
     known = web.born == 0.0
     last = np.full(len(web.url), -np.inf)
     ready = np.zeros(params.hosts)

@@ -45,6 +45,9 @@ class Findings:
     backlog: list[int] = field(default_factory=list)
     """URLs that wait for their first visit, by day."""
     lanes: dict[str, int] = field(default_factory=dict)
+    promised: int = 0
+    """Visits (and pages at the end) for which there was a promise, and by how many days those were late that were."""
+    late: list[float] = field(default_factory=list)
     predicted: list[tuple[float, float, bool]] = field(default_factory=list)
     """(day, chance of a change as believed, whether it had changed) of each visit but the first of a page."""
 
@@ -63,6 +66,8 @@ class Product:
         self.tables = MemoryTables()
         hosts = [host_name(host) for host in range(web.params.hosts)]
         rules = tuple(_delay_of(name, float(web.delay[h])) for h, name in enumerate(hosts))
+        promise = {"within": web.params.promised * DAY}
+        rules += tuple(HostRule(name, promises=promise) for name in hosts[: web.params.promised_hosts])
         self.rig = FrontierRig(
             *hosts,
             clock=ManualClock(START, 1_000.0),
@@ -72,7 +77,10 @@ class Product:
         )
         self.hosts = hosts
         self.settings = Settings(
-            home="", refresh=self.rig.refresh, orchestration=Orchestration(window_seconds=window_seconds)
+            home="",
+            refresh=self.rig.refresh,
+            orchestration=Orchestration(window_seconds=window_seconds),
+            hosts=rules,
         )
         self._fetches: list[dict[str, Any]] = []
         self._links: list[dict[str, Any]] = []
@@ -96,7 +104,24 @@ class Product:
             self._open_window(begins)
             self._crawl_until(begins + seconds)
         self.tables.close()
+        self._note_what_is_late()
         return self.found
+
+    def _note_what_is_late(self) -> None:
+        """Pages that are past their promise at the end."""
+        now = self.rig.clock.now()
+        for key, data in self.rig.kv.scan(*shard_range(b"u", 0)):
+            last = decode(data, UrlRecord).last_success_at
+            if last:
+                self._visited_after(url_of_key(key)[0], now - last)
+
+    def _visited_after(self, host: str, age: float) -> None:
+        """A page of `host` is visited (or the crawl ends) so many seconds after its last visit."""
+        if self.rig.frontier.rules.of(host).promises.within:
+            self.found.promised += 1
+            late = age / DAY - self.web.params.promised
+            if late > 0:
+                self.found.late.append(late)
 
     def _admit(self) -> None:
         """The pages that are there at the start come with their hosts' promotion."""
@@ -130,6 +155,8 @@ class Product:
         rig, started = self.rig, self.rig.clock.now()
         day, page = self.day, self.web.number[lease.url]
         changed = self.copies.visit(page, day)
+        if lease.record.last_success_at:
+            self._visited_after(lease.host, started - lease.record.last_success_at)
         prior = rig.frontier.revisits.prior(lease.shard, lease.host, lease.record)
         chance = predicted_change(lease.record, started, prior)
         posterior = posterior_after(lease.record, changed, started, prior)

@@ -41,6 +41,9 @@ class Params(msgspec.Struct, frozen=True):
     """Importance of the page of rank r: r^-zipf."""
     listed: int = 40
     """Latest pages that a page of contents links to."""
+    promised_hosts: int = 1
+    """Hosts whose pages are promised to be visited again within `promised` days, whatever they are worth."""
+    promised: float = 10.0
 
     @property
     def took(self) -> float:

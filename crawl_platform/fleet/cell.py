@@ -52,6 +52,7 @@ from crawl_platform.fleet.worker import Worker
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import OrderedKV
 from crawl_platform.frontier.lease import Lease, RobotsLease
+from crawl_platform.frontier.promises import renew
 from crawl_platform.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -204,6 +205,7 @@ class Cell:
         await self._directives.read()
         self._stops.look()
         self.frontier.load(self._clock.now(), self._clock.boottime())
+        renew(self.frontier, self._clock.now(), self._clock.boottime())
         await self._exchange.on_ring("bell.committed", lambda *_: self._publisher.check())
         await self._exchange.on_ring(
             f"bell.resend.{self._outbox.incarnation}", lambda *_: self._publisher.publish_again()

@@ -45,7 +45,7 @@ from crawl_platform.frontier.records import (
     decode,
     encode,
     host_key,
-    queue_key,
+    places_of,
     sitemap_key,
     url_key,
     waiting,
@@ -163,8 +163,8 @@ class Rebuild:
             host, url, record = row["host"], row["url"], decode(row["record"], UrlRecord)
             counts = hosts.setdefault(host, HostRecord())
             batch.put(url_key(self.shard, host, url), row["record"])
-            if record.lane != NO_LANE:
-                batch.put(queue_key(self.shard, host, record.lane, record.rank, url), encode(waiting(record)))
+            for place in places_of(self.shard, host, url, record):
+                batch.put(place, encode(waiting(record)))
             if record.kind != PAGE:
                 batch.put(sitemap_key(self.shard, host, sitemap_group(host, url)), encode(SitemapRecord(url)))
             counts.known += 1

@@ -17,6 +17,7 @@ import msgspec
 
 from crawl_platform.frontier.kv import OrderedKV, prefix_end
 from crawl_platform.frontier.records import (
+    DEADLINE,
     DISCOVERY,
     LANES,
     REFRESH,
@@ -205,12 +206,13 @@ class HostState:
         return last + 1
 
     def claim(self, lane: int, entry: Entry) -> None:
-        """Its URL is leased: it is no head any more."""
-        entries = self.heads.get(lane, [])
-        for place, head in enumerate(entries):  # else it was found further back in the queue
-            if head.rank == entry.rank and head.url == entry.url:
-                del entries[place]
-                break
+        """Its URL is leased: it is no head any more, in none of the lanes: one with a deadline is in two."""
+        for each in tuple(self.heads) if DEADLINE in self.heads else (lane,):
+            entries = self.heads.get(each, [])
+            for place, head in enumerate(entries):  # else it was found further back in the queue
+                if head.url == entry.url:
+                    del entries[place]
+                    break
         self.leased[entry.url] = False
 
     def follow(self, moves: Iterable[Move]) -> None:

@@ -14,12 +14,15 @@ from crawl_platform.frontier.hosts import HostState, Move
 from crawl_platform.frontier.kv import Batch
 from crawl_platform.frontier.lease import Found, Lease
 from crawl_platform.frontier.records import (
+    DEADLINE,
     DISCOVERY,
     DROPPED,
     FETCHED,
     GONE,
     NO_LANE,
+    PAGE,
     QUEUED,
+    REFRESH,
     HostRecord,
     UrlRecord,
     decode,
@@ -29,6 +32,7 @@ from crawl_platform.frontier.records import (
     url_prefix,
     waiting,
 )
+from crawl_platform.settings import Promises
 
 AGE_OF_FULL_VALUE = 3_600.0
 """Seconds in a discovery queue that weigh as much as a value of 1: nothing valuable waits behind
@@ -115,7 +119,9 @@ class Overlay:
         if record is None:
             state = self.view(host).state
             record = (
-                msgspec.structs.replace(state.record) if state is not None else HostRecord(since=self._now)
+                msgspec.structs.replace(state.record)
+                if state is not None
+                else HostRecord(since=self._now, within=self._frontier.rules.of(host).promises.within)
             )
             self.plan.hosts[host] = record
         return record
@@ -157,8 +163,11 @@ class Overlay:
         view = self.view(host)
         self.plan.batch.delete(queue_key(view.shard, host, record.lane, record.rank, url))
         self.moves(host).append(Move(record.lane, record.rank, url, None))
+        if record.deadline:
+            self.plan.batch.delete(queue_key(view.shard, host, DEADLINE, record.deadline, url))
+            self.moves(host).append(Move(DEADLINE, record.deadline, url, None))
         self.host(host).queued -= 1
-        record.lane = NO_LANE
+        record.lane, record.deadline = NO_LANE, 0
 
     def requeue(self, host: str, url: str, record: UrlRecord, lane: int, rank: int) -> None:
         self.unqueue(host, url, record)
@@ -170,6 +179,11 @@ class Overlay:
         data = encode(waiting(record))
         self.plan.batch.put(queue_key(view.shard, host, lane, record.rank, url), data)
         self.moves(host).append(Move(lane, record.rank, url, data))
+        if lane == REFRESH and (promised := self._frontier.rules.of(host).promises).within > 0:
+            record.deadline = deadline_of(record, promised)
+            if record.deadline:
+                self.plan.batch.put(queue_key(view.shard, host, DEADLINE, record.deadline, url), data)
+                self.moves(host).append(Move(DEADLINE, record.deadline, url, data))
         self.host(host).queued += 1
 
     def moves(self, host: str) -> list[Move]:
@@ -213,6 +227,14 @@ class Overlay:
         if self.plan.digests:
             self._frontier.log.note(self.plan.batch, self.plan.digests)
         return self.plan
+
+
+def deadline_of(record: UrlRecord, promised: Promises) -> int:
+    """When (milliseconds) a page that waits for its next visit comes up in the deadline lane; 0: never."""
+    if record.state != FETCHED or record.kind != PAGE or record.last_success_at <= 0.0:
+        return 0
+    due = int((record.last_success_at + promised.within * (1.0 - promised.lead)) * 1000)
+    return max(due, record.rank if record.fails else 1)
 
 
 def is_dead(record: UrlRecord) -> bool:

@@ -292,6 +292,15 @@ class Planner:
         self._over.enqueue(host, url, record, FASTLANE, int(self._now * 1000))
         self._over.store(host, url, record)
 
+    def queue_anew(self, host: str, url: str, record: UrlRecord) -> None:
+        """A page waits where it waited, under the promises of today."""
+        self._over.requeue(host, url, record, record.lane, record.rank)
+        self._over.store(host, url, record)
+
+    def promised(self, host: str, within: float) -> None:
+        """All pages of the host are queued by this promise."""
+        self._over.host(host).within = within
+
     def appraise(self, url: str, value: float, reason: str) -> bool:
         """A known URL is worth `value` from now on; its place in the queue is what it would be, had that been
         known before. Returns whether that is news."""

@@ -20,7 +20,7 @@ from crawl_platform.frontier.records import (
     guest_key,
     host_key,
     listing_key,
-    queue_key,
+    places_of,
     shard_key,
     shard_range,
     sitemap_key,
@@ -156,9 +156,9 @@ def _with_host(state: HostState, batch: Batch) -> Iterator[Batch]:
 
 def _drop_url(frontier: Frontier, state: HostState, url: str, record: UrlRecord, batch: Batch) -> None:
     host = state.record
-    if record.lane != NO_LANE:
-        batch.delete(queue_key(state.shard, state.host, record.lane, record.rank, url))
-        host.queued -= 1
+    for place in places_of(state.shard, state.host, url, record):
+        batch.delete(place)
+    host.queued -= record.lane != NO_LANE
     if record.kind != PAGE:
         group = sitemap_group(state.host, url)
         batch.delete(sitemap_key(state.shard, state.host, group))

@@ -86,6 +86,10 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
     """A lastmod claims a change since the last visit: how likely that is to be true (`scheduling.lastmod`)."""
     pulled: bool = False
     """Its visit has been brought forward by that claim."""
+    deadline: int = 0
+    """Rank of its second place, in the deadline lane: what is promised of its host (`frontier.promises`). 0: none."""
+    every: float = 0.0
+    """Seconds between two visits, of a page that is watched in the freshlane for the links it brings; 0: it is not."""
 
     def rows_in(self, series: str, manifest: int) -> bool:
         """Whether rows that still count came with that manifest."""
@@ -158,6 +162,8 @@ class HostRecord(msgspec.Struct, array_like=True):
     """`not_before` by CLOCK_BOOTTIME, which no operator can step."""
     left_alone: float = DAY
     """Seconds between the setting of `not_before` and that moment."""
+    within: float = 0.0
+    """The promise (seconds) by which the deadlines of its pages were set."""
 
     def held(self, now: float, boot: float) -> float:
         """Seconds for which it is still left alone, by the clock that says more: UTC may have been stepped forward,
@@ -325,6 +331,16 @@ def lane_prefix(shard: int, host: str, lane: int) -> bytes:
 
 def queue_key(shard: int, host: str, lane: int, rank: int, url: str) -> bytes:
     return lane_prefix(shard, host, lane) + rank.to_bytes(8, "big") + url.encode()
+
+
+def places_of(shard: int, host: str, url: str, record: UrlRecord) -> list[bytes]:
+    """The queue keys of a URL: none if it is in no queue, two if it also has a deadline."""
+    if record.lane == NO_LANE:
+        return []
+    places = [queue_key(shard, host, record.lane, record.rank, url)]
+    if record.deadline:
+        places.append(queue_key(shard, host, DEADLINE, record.deadline, url))
+    return places
 
 
 def parse_queue_key(key: bytes, prefix_length: int) -> tuple[int, str]:

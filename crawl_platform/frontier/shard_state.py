@@ -12,6 +12,7 @@ import msgspec
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.hosts import HostState
 from crawl_platform.frontier.kv import Batch, OrderedKV
+from crawl_platform.frontier.promises import renew
 from crawl_platform.frontier.purge import forget_host, forgotten
 from crawl_platform.frontier.records import shard_key, shard_range
 from crawl_platform.frontier.seen_log import NAMED
@@ -138,6 +139,7 @@ def adopt(frontier: Frontier, shard: int, now: float, boot: float) -> None:
     """The shard is ours: read its hosts, each of which waits for its whole delay."""
     frontier.own(frontier.shards | {shard})
     frontier.load_shard(shard, now, boot)
+    renew(frontier, now, boot, shard)
     frontier.moved.recall_guests(frontier.gates, now, boot)
 
 

@@ -25,6 +25,7 @@ from crawl_platform.frontier.kv import MemoryKV, OrderedKV
 from crawl_platform.frontier.lease import Found, Lease, PageResult, RobotsLease, RobotsResult
 from crawl_platform.frontier.overlay import Plan
 from crawl_platform.frontier.plan import Planner
+from crawl_platform.frontier.promises import renew
 from crawl_platform.frontier.records import UrlRecord, decode, url_key
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import DATE, SCHEMA_VERSION, TABLES, TIME
@@ -96,6 +97,7 @@ class FrontierRig:
             admission=self.admission,
         )
         self.frontier.load(*self.times())
+        renew(self.frontier, *self.times())
         if self.open_robots:
             for host in {*self.frontier.hosts, *self.directives}:
                 self.allow_all(host)

@@ -22,13 +22,14 @@ from crawl_platform.frontier.records import (
     HostRecord,
     UrlRecord,
     decode,
-    queue_key,
+    places_of,
     shard_range,
     url_of_key,
 )
 from crawl_platform.settings import Frontier as FrontierSettings
-from crawl_platform.settings import Refresh
+from crawl_platform.settings import HostRule, Refresh
 from crawl_platform.testing.builders import FrontierRig
+from crawl_platform.web.url import host_of
 
 HOSTS = ("a.test", "b.test", "c.test")
 TARGETS = st.builds(lambda host, n: f"https://{host}/{n}", st.sampled_from(HOSTS), st.integers(0, 6))
@@ -54,6 +55,7 @@ class FrontierHistory(RuleBasedStateMachine):
         self.rig = FrontierRig(
             *HOSTS,
             n_shards=4,
+            host_rules=(HostRule("b.test", promises={"within": 300.0}),),
             settings=FrontierSettings(bloom_capacity=50, max_attempts=3, retry_delay=10.0),
             refresh=Refresh(interval_min=50.0, interval_max=500.0),
         )
@@ -182,9 +184,9 @@ class FrontierHistory(RuleBasedStateMachine):
     def the_queues_hold_exactly_what_the_records_say(self) -> None:
         book = self.rig.book
         assert queue_keys(self.rig) == {
-            queue_key(book.shard(host), host, record.lane, record.rank, url)
+            place
             for url, record in truth(self.rig).items()
-            if record.lane != NO_LANE and (host := url.split("/")[2])
+            for place in places_of(book.shard(host_of(url)), host_of(url), url, record)
         }
 
     @invariant()

@@ -7,11 +7,19 @@ from bench.simulation.__main__ import measure
 from bench.simulation.product import Product
 from bench.simulation.web import Params, Web, generate
 from crawl_platform.clock import DAY
+from crawl_platform.frontier import overlay
 from crawl_platform.frontier.windows import Windows
 from crawl_platform.settings import Refresh
 
 SMALL = Params(
-    pages=100, published=1.0, groups=6, hosts=4, days=12.0, fetches_per_day=60.0, delay_most=3_600.0
+    pages=100,
+    published=1.0,
+    groups=6,
+    hosts=4,
+    days=12.0,
+    fetches_per_day=60.0,
+    delay_most=3_600.0,
+    promised=3.0,
 )
 WINDOWS = ((6.0, 12.0),)
 
@@ -36,6 +44,17 @@ def test_the_whole_path_comes_near_to_one_who_knows_every_rate(web: Web) -> None
     assert 0.0 < product.found.split_error < 1.0
     assert product.found.backlog[-1] <= 2
     assert product.found.idle < 0.17 * SMALL.days * DAY
+    assert product.found.promised > 50
+    assert product.found.late == []
+
+
+@pytest.mark.long
+def test_ablation_without_the_deadline_lane_promises_are_broken(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlay, "deadline_of", lambda record, promised: 0)
+
+    assert len(crawled(web).found.late) > 5
 
 
 @pytest.mark.long
@@ -54,5 +73,6 @@ def test_after_thirty_days_it_has_nineteen_twentieths_of_the_oracles_freshness(s
 
     assert found["ratio"] >= 0.95
     assert found["split_error"] < 1.0
+    assert found["late"] == 0 < found["promised"]
     assert found["changes_predicted"] == pytest.approx(found["changes_found"], rel=0.08)
     assert found["backlog_by_day"][-1] < 20

@@ -1,0 +1,64 @@
+"""What is promised of a host's pages: each is fetched again within so long of its last success, whatever it is worth.
+
+A page of such a host waits in two queues, in that of its revisits and in the deadline lane. There it comes up a lead
+before the time that was promised, before all pages that are chosen by worth and outside the allotments of windows. A
+fetch that fails does not reset the clock, but the retry keeps its distance. Promises are settings: after a start pages
+are queued by those of today (`renew`).
+"""
+
+import logging
+from itertools import islice
+
+from crawl_platform.frontier.absorb import absorb
+from crawl_platform.frontier.frontier import Frontier
+from crawl_platform.frontier.hosts import HostState
+from crawl_platform.frontier.kv import prefix_end
+from crawl_platform.frontier.plan import Planner
+from crawl_platform.frontier.records import (
+    REFRESH,
+    HostRecord,
+    UrlRecord,
+    decode,
+    lane_prefix,
+    parse_queue_key,
+    shard_range,
+    url_key,
+)
+
+log = logging.getLogger(__name__)
+PORTION = 1_000
+"""Pages that are given other deadlines in one batch."""
+
+
+def renew(frontier: Frontier, now: float, boot: float, *shards: int) -> None:
+    """Queue the pages of hosts that were promised something else by what is promised now. For shards of which nothing
+    is claimed yet: a host with a million pages takes half a minute, once."""
+    for shard in shards or sorted(frontier.shards):
+        for key, value in frontier.kv.scan(*shard_range(b"h", shard)):
+            host = key[3:].decode()
+            promised = frontier.rules.of(host).promises.within
+            if decode(value, HostRecord).within != promised:
+                pages = _renew_host(frontier, frontier.hosts[host], promised, now, boot)
+                log.info("%s: %d pages are queued by the promise of %g s", host, pages, promised)
+
+
+def _renew_host(frontier: Frontier, state: HostState, promised: float, now: float, boot: float) -> int:
+    prefix, pages = lane_prefix(state.shard, state.host, REFRESH), 0
+    cursor = prefix
+    while True:
+        planner = Planner(frontier, now)
+        walked = list(islice((key for key, _ in frontier.kv.scan(cursor, prefix_end(prefix))), PORTION))
+        urls = [parse_queue_key(key, len(prefix))[1] for key in walked]
+        keys = sorted((url_key(state.shard, state.host, url), url) for url in urls)
+        for (_, url), data in zip(keys, frontier.kv.get_many([key for key, _ in keys]), strict=True):
+            if data is not None:
+                planner.queue_anew(state.host, url, decode(data, UrlRecord))
+        pages += len(walked)
+        if len(walked) < PORTION:
+            planner.promised(state.host, promised)
+        plan = planner.finish()
+        frontier.kv.write(plan.batch, sync=True)
+        absorb(frontier, plan, now, boot)
+        if len(walked) < PORTION:
+            return pages
+        cursor = walked[-1] + b"\0"
