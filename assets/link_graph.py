@@ -18,6 +18,7 @@ from crawl_platform.graph.harmonic import harmonic
 from crawl_platform.graph.host_rank import HostRanks, rank_hosts
 from crawl_platform.graph.independence import independent_support, support
 from crawl_platform.graph.independence import related_hosts as clusters_of
+from crawl_platform.graph.spam import MOST_EXCESS, set_by_strangers
 from crawl_platform.lake.tables import HOST_RANKS
 from resources.lake import LakeResource, Reading, version_metadata
 
@@ -179,7 +180,7 @@ def _edges_add_up(edges: pa.Table, expected: int) -> dg.AssetCheckResult:
 )
 def host_ranks(lake: LakeResource) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """One row: a host in the last ranking, seed and horizon. Trust flows from the seed that operators chose, one
-    vote per pair of hosts; the spam-mass gate keeps out hosts whose rank comes mostly from elsewhere."""
+    vote per pair of hosts; the spam gate keeps out hosts whose links look like a link farm's."""
     store = lake.open()
     graph_version = store.version("host_graph")
     at = {"host_graph": graph_version, **store.inputs_of("host_graph", graph_version)}
@@ -219,7 +220,10 @@ def ranked_hosts(reading: Reading) -> pa.Table:
     n = len(hosts)
     ranks = rank_hosts(src, dst, editorial[votes], n, trusted)
     cluster = clusters_of(numbered(labels_of(reading, hosts)), n)
-    proven = (trusted | _past_probation(reading, hosts))[src]
+    has_standing = trusted | _past_probation(reading, hosts)
+    proven = has_standing[src]
+    strangers = set_by_strangers(*_pairs_of(edges, number, has_standing), n)
+    by_strangers = strangers.excess >= MOST_EXCESS
     columns = {
         "host": hosts,
         "state": states,
@@ -227,13 +231,28 @@ def ranked_hosts(reading: Reading) -> pa.Table:
         "trust": ranks.trust,
         "uniform": ranks.uniform,
         "spam_mass": ranks.spam_mass,
-        "eligible": ranks.eligible,
+        "eligible": ranks.eligible & ~by_strangers,
         "support": support(src, dst, n),
         "independent_support": independent_support(src[proven], dst[proven], n, cluster),
         "harmonic": harmonic(src, dst, n, random=np.random.default_rng(SAMPLE_SEED)),
         "position": _positions(hosts, states, ranks),
+        "per_supporter": ranks.per_supporter,
+        "vouched": ranks.vouched,
+        "doubt": ranks.doubt,
+        "strangers": strangers.hosts,
+        "by_strangers": by_strangers,
     }
     return pa.table(columns, schema=HOST_RANKS.schema)
+
+
+def _pairs_of(
+    edges: pa.Table, number: dict[str, int], standing: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Edges from hosts of standing: source, target, and whether the source has set a link itself."""
+    src = np.array([number[host] for host in edges["src_host"].to_pylist()])
+    dst = np.array([number[host] for host in edges["dst_host"].to_pylist()])
+    kept = standing[src]
+    return src[kept], dst[kept], edges["editorial"].to_numpy()[kept] > 0
 
 
 def _past_probation(reading: Reading, hosts: list[str]) -> NDArray[np.bool_]:

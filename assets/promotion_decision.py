@@ -22,7 +22,8 @@ SHOWN_RELATIVES = 5
 MANY_RELATED = 5
 """Hosts in a component from which on the reason names it: farms share an address, and so do some honest hosts."""
 HORIZON = """
-SELECT r.host, r.position, r.trust, r.uniform, r.spam_mass, r.eligible, r.support, r.independent_support
+SELECT r.host, r.position, r.trust, r.uniform, r.spam_mass, r.eligible, r.support, r.independent_support,
+    r.per_supporter, r.vouched, r.strangers, r.by_strangers
 FROM host_ranks r WHERE r.state = 'horizon' AND r.trust > 0 ORDER BY r.position
 """
 SUPPORTERS = """

@@ -1,7 +1,7 @@
 """Which horizon hosts become seed: rules over ranks, each verdict with its cause in words.
 
 Hosts are taken in order of trust. A host is held if an operator excluded it, its trust lies below the
-floor, too few independent seed hosts link to it, or it fails the spam-mass gate; the rest are promoted
+floor, too few independent seed hosts link to it, or it looks like a link farm; the rest are promoted
 until the quota is used up.
 """
 
@@ -17,7 +17,9 @@ MOST_HELD = 50
 
 
 class Candidate(NamedTuple):
-    """A horizon host as ranked; `position` 1 has the most trust."""
+    """A horizon host as ranked; `position` 1 has the most trust. The last four are the spam evidence (`graph/spam.py`):
+    links per supporter, the share of its rank that hosts of standing pass to it, linking hosts where strangers set the
+    links, and whether these are too many."""
 
     host: str
     position: int
@@ -27,6 +29,10 @@ class Candidate(NamedTuple):
     eligible: bool
     support: int
     independent_support: int
+    per_supporter: float = 1.0
+    vouched: float = 1.0
+    strangers: int = 0
+    by_strangers: bool = False
 
 
 class Rules(NamedTuple):
@@ -91,8 +97,18 @@ def explain(verdict: Verdict, rules: Rules, supporters: Sequence[str], horizon: 
         linking = f"linked by {_count(candidate.support, 'seed host')}{_named(supporters)}"
         counted = f"{candidate.independent_support} independent and proven, {rules.min_support} needed"
         return f"{linking}; {counted}; {place}"
-    doubt = f"little of its rank comes from trusted hosts (spam mass {candidate.spam_mass:.2f})"
-    return f"looks like a link farm: {doubt}, although {linked}"
+    return f"looks like a link farm: {_doubt(candidate)}, although {linked}"
+
+
+def _doubt(candidate: Candidate) -> str:
+    if candidate.by_strangers:
+        links = "only in comments or in links that they don't answer for"
+        return (
+            f"{_count(candidate.strangers, 'more host')} link{'s' * (candidate.strangers == 1)} to it {links}"
+        )
+    bulk = f"{candidate.per_supporter:.3g} links from each host that links to it"
+    unvouched = f"{1 - candidate.vouched:.0%} of its rank comes from hosts that nobody trusted vouches for"
+    return f"{bulk}, and {unvouched} (spam mass {candidate.spam_mass:.2f})"
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,13 +1,16 @@
 """Spam evidence: what the links to a host say about whether a farm made them.
 
-Farms need many links, and make them themselves. That shows in two ways:
+Farms need many links, and make them themselves. That shows in three ways:
 1. *bulk*: a few hosts link to it very often each. `bulk` is the logarithm of the links per supporter, leaving out the
    supporter that links most (a footer is no farm), in standard deviations above what trusted links are like.
 2. *nobody vouches* for the hosts that link to it. `vouched` is the share of the rank that flows into it which comes
    from trusted hosts, or from hosts that have as much trust for their rank as is usual on the horizon.
 
-`doubt = bulk + ½·ln(1/vouched)`; from `MOST_DOUBT` on a host looks like a farm. The weights come from a logistic
-regression over made-up webs (docs/decisions/0034-farms.md). All in O(arcs).
+3. *strangers* set them. Many of the hosts that link to it do so only in comments, or in links that they don't answer
+   for (`set_by_strangers`, of which no rank knows).
+
+`doubt = bulk + ½·ln(1/vouched)`; from `MOST_DOUBT` on a host looks like a farm, and so it does with far more strangers
+than usual. The weights come from a logistic regression over made-up webs (docs/decisions/0034-farms.md).
 """
 
 from typing import NamedTuple
@@ -24,6 +27,10 @@ UNVOUCHED_WEIGHT = 0.5
 LEAST_DEVIATION = 0.8
 """Where all links look alike, five links per supporter instead of one are no farm: e^(2 · 0.8) = 5."""
 LEAST_VOUCHED = 1e-4
+MOST_EXCESS = 3.0
+"""Standard deviations by which links that strangers set may exceed what is usual: 1 in 700 by chance, if many link."""
+LEAST_STRANGERS = 0.05
+"""Taken for usual where they are fewer: one among ten then says nothing."""
 
 
 class HostPairs(NamedTuple):
@@ -99,3 +106,24 @@ def _vouched(pairs: HostPairs, uniform: Floats, standing: Floats) -> Floats:
     good = np.bincount(pairs.dst, weights=flow * standing[pairs.src], minlength=n)
     share: Floats = np.divide(good, total, out=np.ones(n), where=total > 0)
     return share
+
+
+class Strangers(NamedTuple):
+    """One value per host: linking hosts that set no link to it themselves, and `excess`, how many standard deviations
+    these are more than is usual."""
+
+    hosts: Ints
+    excess: Floats
+
+
+def set_by_strangers(src: Ints, dst: Ints, own: Flags, n: int) -> Strangers:
+    """Hosts whose links strangers set, in comments or marked as not answered for. Who can write into others' pages does
+    so where he can: few such links look as if the site's owner had set them, and those few come with many that don't.
+
+    `src`, `dst`: distinct pairs of hosts that are trusted or proven; `own`: the linking host has set a link itself.
+    """
+    linking = np.bincount(dst, minlength=n)
+    hosts = np.bincount(dst, weights=~own, minlength=n).astype(np.int64)
+    usual = max(LEAST_STRANGERS, float(np.mean(~own))) if len(own) else LEAST_STRANGERS
+    deviation = np.sqrt(np.maximum(linking, 1) * usual * (1.0 - usual)) if usual < 1.0 else np.ones(n)
+    return Strangers(hosts, (hosts - linking * usual) / deviation)

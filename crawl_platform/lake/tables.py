@@ -409,7 +409,7 @@ HOST_RANKS = Table(
         _c("trust", F64, "Host PageRank with teleport to the trusted seed, one vote per host pair.", True),
         _c("uniform", F64, "Host PageRank with uniform teleport, weighted by links.", True),
         _c("spam_mass", F64, "1 - trust/uniform.", True),
-        _c("eligible", BOOL, "Passes the spam-mass gate.", True),
+        _c("eligible", BOOL, "Has trust and does not look like a link farm.", True),
         _c("support", I64, "Distinct seed hosts that link to it.", True),
         _c(
             "independent_support",
@@ -419,6 +419,11 @@ HOST_RANKS = Table(
         ),
         _c("harmonic", F64, "Harmonic centrality in the host graph.", True),
         _c("position", I64, "Rank among horizon hosts by trust (1 = best), null for others."),
+        _c("per_supporter", F64, "Links per host that links to it, leaving out the one that links most."),
+        _c("vouched", F64, "Share of the uniform rank flowing into it that comes from hosts with trust."),
+        _c("doubt", F64, "How far its links look like a farm's: from 2 on it is not eligible."),
+        _c("strangers", I64, "Linking seed hosts where all links are in comments, or not answered for."),
+        _c("by_strangers", BOOL, "These are far more than usual: it is not eligible."),
     ),
     partition_by=(),
 )
@@ -639,11 +644,6 @@ POLICY_EVALUATION = Table(
     partition_by=(),
 )
 
-CRAWL_QUALITY = Table(
-    "crawl_quality",
-    "One measure of the crawl at one time.",
-    "dagster",
-    (
 PAGE_VALUES = Table(
     "page_values",
     "What one page is worth to the crawl: five signals, and their combination (docs/values.md).",
@@ -704,6 +704,11 @@ USAGE = Table(
     ),
 )
 
+CRAWL_QUALITY = Table(
+    "crawl_quality",
+    "One measure of the crawl at one time.",
+    "dagster",
+    (
         _c("measured_at", TIME, "When.", True),
         _c("measure", S, "Name of the measure; its definition is in crawl_platform/quality.", True),
         _c("dimension", S, "usefulness, completeness, freshness, timeliness, cost or politeness.", True),

@@ -65,3 +65,16 @@ def test_hosts_without_trust_cannot_move_what_is_usual():
     alone, crowded = ranks(arcs), ranks(np.concatenate([arcs, crowd.T], axis=1))
 
     assert crowded.doubt[BULK] == pytest.approx(alone.doubt[BULK])
+
+
+def test_a_host_that_strangers_link_to_is_told_from_one_that_owners_do():
+    """A hundred hosts link; strangers set the links to host 1 at seven of ten, and one in twenty of the others."""
+    src, dst = np.arange(1_010), np.repeat([0, 1], [1_000, 10])
+    own = np.arange(1_010) % 20 > 0
+    own[1_000:] = np.arange(10) < 3
+
+    found = spam.set_by_strangers(src, dst, own, 3)
+
+    assert found.hosts.tolist() == [50, 7, 0]
+    assert found.excess[1] > spam.MOST_EXCESS > found.excess[0]
+    assert found.excess[2] == 0.0
