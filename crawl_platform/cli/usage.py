@@ -1,4 +1,5 @@
-"""`crawl usage`: what the crawl has used, per day and host, and what lies on the disk."""
+"""`crawl usage`: what the crawl has used, per day and host, and what lies on the disk; below it `import`, for how its
+pages are used."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -10,6 +11,7 @@ import click
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import bytes_text, json_option, print_json, print_rows
+from crawl_platform.cli.usage_import import import_usage
 from crawl_platform.clock import SystemClock, as_datetime
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
@@ -34,7 +36,7 @@ BESIDE = ("cells", "nats", "dagster", "logs", "marts")
 """Folders of the home that grow, apart from the lake."""
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option(
     "--days", type=click.IntRange(1), default=7, show_default=True, help="Days to look back, today included."
 )
@@ -42,11 +44,14 @@ BESIDE = ("cells", "nats", "dagster", "logs", "marts")
 @click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="Hosts to list.")
 @json_option
 @home_option
-def usage(days: int, host: str | None, limit: int, as_json: bool, home: Path) -> None:
+@click.pass_context
+def usage(context: click.Context, days: int, host: str | None, limit: int, as_json: bool, home: Path) -> None:
     """Say what the crawl has used: bytes, seconds and CPU by day and host, disk by table.
 
     Wire bytes are body bytes as they came over the network; days are UTC.
     """
+    if context.invoked_subcommand is not None:
+        return
     crawl = Crawl.at(home)
     since = as_datetime(SystemClock().now()).date() - timedelta(days=days - 1)
     name = None if host is None else named_host(host)
@@ -121,3 +126,6 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     names = {"wire_bytes": "wire", "body_bytes": "body", "current_bytes": "current", "all_bytes": "all",
              "most_memory_of_a_cell": "memory"}  # fmt: skip
     return {**row, **{new: bytes_text(row[old]) for old, new in names.items() if row.get(old) is not None}}
+
+
+usage.add_command(import_usage)

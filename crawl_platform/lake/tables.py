@@ -227,12 +227,12 @@ HOSTS = Table(
         _c(
             "event",
             S,
-            "seeded, promoted, excluded, purged (its state has left the cell), robots (read), robots_given_up"
+            "seeded, promoted, excluded, demoted (back to the horizon), purged (its state has left the cell), robots (read), robots_given_up"
             " (unreachable for too long), preferences (new), backoff (begun), paced (the delay in force is another),"
             " trap (met), trimmed (its queue).",
             True,
         ),
-        _c("state", S, "State after the event: seed, excluded.", True),
+        _c("state", S, "State after the event: seed, excluded; horizon if demoted.", True),
         _c("trusted", BOOL, "Chosen by an operator: receives the ranks' teleport."),
         _c("decision_id", S, "The decision or request behind it."),
         _c("detail", S, "For people."),
@@ -700,7 +700,7 @@ USAGE = Table(
         _c("line", I64, "Its line or row.", True),
         _c("import_id", S, "Digest of the file: the same file counts once.", True),
         _c("imported_at", TIME, "When it was imported.", True),
-        _c("date", DATE, "UTC day of used_at (partition).", True),
+        _c("date", DATE, "UTC day of imported_at (partition).", True),
     ),
 )
 
