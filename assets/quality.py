@@ -5,7 +5,7 @@ vector, kept as a trend, and judged. The moment of a measurement is that of the 
 commit is measured once, however often this runs, and a crawl that stands still has no new measures.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from assets.plots import markdown_table, trend
+from crawl_platform.admission.rules import HostRules
 from crawl_platform.frontier.posterior import prior_of
 from crawl_platform.lake.tables import CRAWL_QUALITY
 from crawl_platform.quality.catalog import MEASURES, READS, measured
@@ -116,8 +117,8 @@ def crawl_quality(lake: LakeResource, crawl_settings: dg.ResourceParam[Settings]
     )
 
 
-def look_at(settings: Settings, now: datetime) -> Look:
-    """What to measure against: the promises and priors of the settings."""
+def look_at(settings: Settings, now: datetime, hosts: Iterable[str]) -> Look:
+    """What to measure against: the promises and priors of the settings, for these hosts."""
     unknown = prior_of(settings.refresh.prior_shape, settings.refresh.prior_rate)
     return Look(
         now=now,
@@ -125,6 +126,7 @@ def look_at(settings: Settings, now: datetime) -> Look:
         address_delay=settings.politeness.address_delay,
         robots_ttl=settings.politeness.robots_ttl,
         interval_max=settings.refresh.interval_max,
+        promised=HostRules(settings).promised(hosts),
         prior_a=unknown.a,
         prior_b=unknown.b,
         front_ends=settings.front_ends(),
@@ -132,7 +134,8 @@ def look_at(settings: Settings, now: datetime) -> Look:
 
 
 def _rows(reading: Reading, settings: Settings, at: datetime) -> list[Row]:
-    look = look_at(settings, at)
+    hosts = [row["host"] for row in reading.rows("SELECT host FROM hosts_now WHERE state = 'seed'")]
+    look = look_at(settings, at, hosts)
     values = measured(reading.connection, look)
     return [_row(name, value, look, reading.inputs) for name, value in values.items()]
 

@@ -4,7 +4,6 @@ Everything is summed up in the database: arrays have one value per group, never 
 `assets/schedule_plan.py`.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from crawl_platform.fetch.outcome import DISPOSITIONS
 from crawl_platform.fleet.messages import ScheduleWindow
 from crawl_platform.frontier.lease import value_at
 from crawl_platform.frontier.posterior import prior_of
+from crawl_platform.lake.extension import as_map
 from crawl_platform.scheduling.bandit import FADE
 from crawl_platform.scheduling.change_rate import SMALLEST
 from crawl_platform.scheduling.refresh import bayes_index
@@ -298,24 +298,12 @@ def _parameters(settings: Settings, window: ScheduleWindow, hosts: list[str]) ->
         "since": as_datetime(max(window.starts_at - REMEMBERED * seconds, 0.0)),
         "shortest": refresh.interval_min,
         "longest": refresh.interval_max,
-        "promised": as_map(promised_within(settings, hosts)),
+        "promised": as_map(HostRules(settings).promised(hosts)),
         "least_change": refresh.least_change,
         "value": value_at(1),
         "prior_a": unknown.a,
         "prior_b": unknown.b,
     }
-
-
-def promised_within(settings: Settings, hosts: Iterable[str]) -> dict[str, float]:
-    """Seconds within which the pages of a host are promised to be fetched again, for hosts with a promise."""
-    rules = HostRules(settings)
-    within = {host: rules.of(host).promises.within for host in hosts}
-    return {host: seconds for host, seconds in within.items() if seconds > 0}
-
-
-def as_map(values: dict[str, float]) -> dict[str, list[Any]]:
-    """As DuckDB takes a MAP for a parameter; one without entries would have no types."""
-    return {"key": [*values, ""], "value": [*values.values(), None]}
 
 
 def _text(value: Any) -> str | None:

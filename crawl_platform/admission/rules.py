@@ -1,5 +1,6 @@
 """Settings of one host: the crawl's own, with the `[[hosts]]` entries that mean it."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from crawl_platform.settings import HostSettings, Settings
@@ -22,6 +23,11 @@ class HostRules:
     def _compute(self, host: str) -> HostSettings:
         rules = [rule for rule in self._settings.hosts if matches(rule.match, host)]
         return self._settings.with_rules(rules) if rules else self.plain
+
+    def promised(self, hosts: Iterable[str]) -> dict[str, float]:
+        """Seconds within which the pages of a host are promised to be fetched again, for hosts with a promise."""
+        within = {host: self.of(host).promises.within for host in hosts}
+        return {host: seconds for host, seconds in within.items() if seconds > 0}
 
     def sets(self, section: str, name: str) -> bool:
         """Whether any rule sets this."""

@@ -88,6 +88,15 @@ def in_words(facts: dict[str, Any]) -> list[str]:
         lines.append(f"  listed: {_listed_in_words(facts['listed'])}")
     if facts["group"] is not None:
         lines.append(f"  group:  {_group_in_words(facts['group'])}")
+    if facts["belief"] is not None:
+        lines.append(f"  belief: {_belief_in_words(facts['belief'])}")
+    if state is not None and state["deadline_at"]:
+        lines.append(
+            f"  promise: fetched again within {_span(host['promised_within'])} of its last success: in the deadline "
+            f"lane from {show(state['deadline_at'])} on"
+        )
+    if state is not None and state["watched_every"]:
+        lines.append(f"  watch:  visited every {_span(state['watched_every'])} for the links that it brings")
     lines += [
         f"  fetch:  {show(f['started_at'])} {f['lane']}: {f['outcome']} ({show(f['status'])}), "
         f"{f['duration_ms'] or 0:.0f} ms"
@@ -119,6 +128,16 @@ def _group_in_words(group: dict[str, Any]) -> str:
         return f"{text}, change rate not known yet"
     low, high = show(group["rate_low"]), show(group["rate_high"])
     return f"{text}, each changes {show(group['rate'])} times a day (80 % sure of {low} to {high})"
+
+
+def _belief_in_words(belief: dict[str, Any]) -> str:
+    text = (
+        f"it changes {show(belief['rate'])} times a day, and has changed since the last visit with "
+        f"{belief['chance_of_change']:.0%}; a visit now is worth {show(belief['index'])} days of freshness"
+    )
+    if belief["threshold"] is None:
+        return text
+    return f"{text}, and its host visits pages from {show(belief['threshold'])} on"
 
 
 def _next(facts: dict[str, Any]) -> str:

@@ -12,12 +12,13 @@ from crawl_platform.admission.identities import Identities, pool_of
 from crawl_platform.admission.pace import in_force
 from crawl_platform.admission.robots import RobotsCache, Verdict
 from crawl_platform.admission.rules import HostRules
-from crawl_platform.clock import as_datetime
+from crawl_platform.clock import DAY, as_datetime
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.live import live_stores
 from crawl_platform.frontier.kv import OrderedKV
 from crawl_platform.frontier.listed import sitemap_group
+from crawl_platform.frontier.posterior import prior_of
 from crawl_platform.frontier.records import (
     KINDS,
     LANES,
@@ -38,12 +39,14 @@ from crawl_platform.frontier.series import trapped
 from crawl_platform.lake.extension import open_duckdb
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.views import create_views
+from crawl_platform.scheduling.change_rate import Gamma, posterior
+from crawl_platform.scheduling.refresh import change_chance, index_one
 from crawl_platform.settings import Settings
 from crawl_platform.web import url as urls
 from crawl_platform.web.host import is_hostname, shard_of
 from crawl_platform.web.parameters import host_form
 
-TABLES_READ = ("fetches", "links", "decisions", "frontier", "url_groups", "change_rates")
+TABLES_READ = ("fetches", "links", "decisions", "frontier", "url_groups", "change_rates", "cold_priors")
 VIEWS_READ = ("links_now", "frontier_now")
 SNAPSHOT = """
 SELECT state, lane, due_at, value, depth, fails, group_id, rate_a, rate_b, discovered_at, last_success_at, kind, lastmod
@@ -52,6 +55,12 @@ FROM frontier_now WHERE url = $1
 GROUP = """
 SELECT g.group_id, g.template, g.pages, c.rate, c.rate_low, c.rate_high
 FROM url_groups g LEFT JOIN change_rates c USING (host, group_id) WHERE g.host = $1 AND g.group_id = $2
+"""
+PRIOR = """
+SELECT prior_a, prior_b FROM (
+    SELECT prior_a, prior_b, 0 AS place FROM cold_priors WHERE host = $1 AND group_id = $2
+    UNION ALL SELECT prior_a, prior_b, 1 FROM change_rates WHERE host = $1 AND group_id = $2
+) WHERE prior_a > 0 AND prior_b > 0 ORDER BY place LIMIT 1
 """
 
 
@@ -134,6 +143,7 @@ def _facts(look: Look, url: str) -> dict[str, Any]:
         "robots": _robots_facts(look, url, found),
         "state": state,
         "group": _group(look, host, group_id),
+        "belief": _belief(look, host, found),
         "window": _window_facts(look, host, group_id),
         "decision": _decision(look, host),
         "last_fetches": _fetches(look, url),
@@ -229,6 +239,7 @@ def _host_facts(look: Look, host: str, url: str, shard: int, found: Found) -> di
         facts["surface_mode"] = record.surface
         facts["wishes"] = record.wishes or None
         facts["turned_away"] = record.turned_away
+        facts["promised_within"] = HostRules(look.settings).of(host).promises.within or None
         backed_off = record.not_before > look.now
         facts["backed_off_until"] = as_datetime(record.not_before) if backed_off else None
     return facts
@@ -271,7 +282,8 @@ def _state(look: Look, url: str, found: Found) -> dict[str, Any] | None:
     if found.stores:
         return None
     rows = look.rows(SNAPSHOT, url)
-    return {**rows[0], "reason": None, "worth": None} if rows else None
+    unknown = dict.fromkeys(("reason", "worth", "deadline_at", "watched_every"))
+    return {**rows[0], **unknown} if rows else None
 
 
 def _url_facts(record: UrlRecord) -> dict[str, Any]:
@@ -281,6 +293,8 @@ def _url_facts(record: UrlRecord) -> dict[str, Any]:
         "reason": record.reason or None,
         "lane": LANES[record.lane] if queued else None,
         "due_at": as_datetime(record.rank / 1000) if queued else None,
+        "deadline_at": as_datetime(record.deadline / 1000) if record.deadline else None,
+        "watched_every": record.every or None,
         "value": record.value,
         "worth": record.worth or None,
         "depth": record.depth,
@@ -299,6 +313,29 @@ def _group(look: Look, host: str, group_id: int) -> dict[str, Any] | None:
     """The URL's group and how often its pages change (per day), as far as it has been analysed."""
     found = look.rows(GROUP, host, group_id) if group_id else []
     return found[0] if found else None
+
+
+def _belief(look: Look, host: str, found: Found) -> dict[str, Any] | None:
+    """What is believed of the page's changes (per day), and what a visit now would be worth (days of freshness)
+    against what its host visits pages for. None before its first fetch."""
+    record = found.url
+    if record is None or found.host is None or record.kind != PAGE or not record.last_success_at:
+        return None
+    told = look.rows(PRIOR, host, record.group)
+    refresh = look.settings.refresh
+    prior = Gamma(*told[0].values()) if told else prior_of(refresh.prior_shape, refresh.prior_rate)
+    a, b = posterior(prior, record.rate_a, record.rate_b)
+    age = (look.now - record.last_success_at) / DAY
+    return {
+        "prior_a": prior.a,
+        "prior_b": prior.b,
+        "a": a,
+        "b": b,
+        "rate": a / b,
+        "chance_of_change": change_chance(a, b, age),
+        "index": index_one(a, b, age, record.value),
+        "threshold": found.host.threshold or None,
+    }
 
 
 def _window_facts(look: Look, host: str, group_id: int) -> dict[str, Any] | None:

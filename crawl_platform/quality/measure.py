@@ -5,14 +5,15 @@ names, all at one version vector. The time is that of the last commit, so the sa
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Literal
 
 import duckdb
 
+from crawl_platform.lake.extension import as_map
 from crawl_platform.networks import Networks
 
 Dimension = Literal["usefulness", "completeness", "freshness", "timeliness", "cost", "politeness"]
@@ -65,7 +66,8 @@ asked for. A page that answered 404 since, or redirects now, is no copy of anyth
 class Look:
     """When to measure, and the promises to measure against.
 
-    `delay`, `address_delay`, `robots_ttl` and `interval_max` are in seconds; `prior_a`, `prior_b` (days) is the
+    `delay`, `address_delay`, `robots_ttl` and `interval_max` are in seconds, as are `promised` intervals of single
+    hosts; `prior_a`, `prior_b` (days) is the
     Gamma prior of a page of which nothing is known. `front_ends`: networks of addresses behind which many machines
     stand, so that several requests at a time are no rudeness.
     """
@@ -77,13 +79,14 @@ class Look:
     interval_max: float
     prior_a: float
     prior_b: float
+    promised: Mapping[str, float] = field(default_factory=dict)
     back: timedelta = LOOK_BACK
     front_ends: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def parameters(self) -> dict[str, Any]:
         """Named parameters of the measures' statements; `since` is where the look back begins."""
         values = asdict(self)
-        return {**values, "since": self.now - values.pop("back")}
+        return {**values, "since": self.now - values.pop("back"), "promised": as_map(self.promised)}
 
 
 @dataclass(frozen=True)

@@ -57,11 +57,11 @@ MEASURES = (
         "overdue_share",
         "timeliness",
         "share",
-        "Of the copies held, the share last fetched well longer ago than the longest interval that is set "
-        "(refresh.interval_max).",
+        "Of the copies held, the share last fetched well longer ago than is promised of their host "
+        "(promises.within), else than the longest interval that is set (refresh.interval_max).",
         "no page has been fetched yet",
-        "SELECT count(*) FILTER (epoch($now - last_success) > $interval_max) AS numerator, count(*) AS denominator "
-        "FROM copies",
+        "SELECT count(*) FILTER (epoch($now - last_success) > coalesce($promised[host], $interval_max)) "
+        "AS numerator, count(*) AS denominator FROM copies",
         state=True,
     ),
     Measure(

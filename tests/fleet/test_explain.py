@@ -3,14 +3,17 @@
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from crawl_platform.cli.explain import in_words
-from crawl_platform.clock import ManualClock
+from crawl_platform.clock import DAY, ManualClock, as_datetime
 from crawl_platform.fleet.explain import Sources, explain_url
 from crawl_platform.frontier.kv import Batch
-from crawl_platform.frontier.records import HostRecord, UrlRecord, encode, host_key, url_key
+from crawl_platform.frontier.records import FETCHED, REFRESH, HostRecord, UrlRecord, encode, host_key, url_key
 from crawl_platform.frontier.rocks import RocksKV
 from crawl_platform.lake.lake import Lake
-from crawl_platform.settings import Settings
+from crawl_platform.scheduling.refresh import bayes_index
+from crawl_platform.settings import HostRule, Settings
 from crawl_platform.web.host import shard_of
 from tests.lake.samples import NOON, commit, rows
 
@@ -91,3 +94,33 @@ def test_an_excluded_host_is_excluded_also_while_no_fleet_runs(tmp_path: Path) -
 
     assert facts["host"]["state"] == "excluded"
     assert "nothing: its host is excluded" in "\n".join(in_words(facts))
+
+
+def test_what_is_believed_of_a_page_and_what_is_promised_are_told(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    lake.create(4)
+    lake.append(
+        "change_rates", rows("change_rates", 1, host="a.test", group_id=7, prior_a=2.0, prior_b=4.0, rate=0.5)
+    )
+    now, shard = ManualClock().now(), shard_of("a.test", 4)
+    record = UrlRecord(
+        state=FETCHED, lane=REFRESH, rank=int((now + 60) * 1000), deadline=int((now + 3_600) * 1000), value=0.5,
+        group=7, rate_a=1.0, rate_b=2.0, last_success_at=now - DAY,
+    )  # fmt: skip
+    kv, batch = RocksKV(tmp_path / "cells" / "cell-0" / "state"), Batch()
+    batch.put(host_key(shard, "a.test"), encode(HostRecord(known=1, threshold=0.2)))
+    batch.put(url_key(shard, "a.test", URL), encode(record))
+    kv.write(batch, sync=True)
+    kv.close()
+    promising = Settings(str(tmp_path), hosts=(HostRule("a.test", promises={"within": 2 * DAY}),))
+
+    facts = explain_url(Sources(promising, lake, None, now), URL)
+
+    belief = facts["belief"]
+    assert (belief["a"], belief["b"]) == (3.0, 6.0)
+    assert belief["index"] == pytest.approx(bayes_index(3.0, 6.0, 1.0, 0.5, 1.0))
+    assert facts["state"]["deadline_at"] == as_datetime(now + 3_600)
+    words = "\n".join(in_words(facts))
+    assert "it changes 0.5 times a day, and has changed since the last visit with 37%" in words
+    assert "its host visits pages from 0.2 on" in words
+    assert "fetched again within 2 days of its last success: in the deadline lane from" in words

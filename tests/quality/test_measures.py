@@ -175,6 +175,7 @@ def test_overdue_is_what_is_older_than_the_longest_interval(small):
         small.fetch(f"https://a.test/{n}", 29 * DAY)
 
     assert small.value("overdue_share") == 0.25
+    assert small.value("overdue_share", promised={"a.test": 60.0}) == 1.0, "what is promised of a host counts"
 
 
 def test_fastlane_is_timed_from_the_request_to_the_commit_that_shows_its_fetch(small):
