@@ -59,9 +59,9 @@ async def test_ablation_too_little_room_for_new_hosts_makes_it_long(
     claim = Frontier.claim
 
     def with_little_room(
-        self: Frontier, now: float, boot: float, room: int = 8
+        self: Frontier, now: float, boot: float, room: int = 8, *, crowded: bool = True
     ) -> Lease | RobotsLease | None:
-        return claim(self, now, boot, room - 21)
+        return claim(self, now, boot, room - 21, crowded=crowded)
 
     monkeypatch.setattr(Frontier, "claim", with_little_room)
 
