@@ -25,6 +25,8 @@ class HostBook:
         self._excluded_domains: set[str] = set()
         self._excluded_urls: dict[str, set[str]] = {}
         """Host → beginnings of URLs."""
+        self._most_pages: dict[str, int] = {}
+        """Of hosts on probation."""
         self.stops = Stops()
         self.purging: set[str] = set()
 
@@ -41,6 +43,17 @@ class HostBook:
             self._excluded_domains.add(name[2:])
         else:
             self._excluded.add(name)
+
+    def bound(self, host: str, pages: int) -> None:
+        """A host of which at most `pages` pages may be known, because it is on probation; 0: no such bound."""
+        if pages:
+            self._most_pages[host] = pages
+        else:
+            self._most_pages.pop(host, None)
+
+    def most_pages(self, host: str) -> int | None:
+        """See `bound`; None where there is none."""
+        return self._most_pages.get(host)
 
     def forget(self, name: str) -> None:
         """Drop the directive about exactly this name: `*.a.test` and `a.test` are two names."""

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from crawl_platform.admission.hosts import EXCLUDED, SEED
+from crawl_platform.admission.hosts import EXCLUDED, HORIZON, SEED
 from crawl_platform.admission.stops import EVERYTHING, Word
 from crawl_platform.clock import Clock, SystemClock
 from crawl_platform.errors import ConfigurationError
@@ -28,6 +28,7 @@ from crawl_platform.fleet.messages import (
     Recrawl,
     ScheduleWindow,
     Trim,
+    Watch,
     Worth,
     encode,
 )
@@ -106,8 +107,14 @@ class FleetClient:
         patterns = await read_patterns(exchange)
         return Seeding(exchange, self._n_shards, patterns, self._clock.now(), reason, trusted=trusted)
 
-    def promote(self, host: str, urls: Sequence[str], *, decision_id: str, reason: str) -> int:
-        """Move `host` from the horizon to the seed with its known URLs; returns the inbox sequence."""
+    def promote(
+        self, host: str, urls: Sequence[str], *, decision_id: str, reason: str, most_pages: int | None = None
+    ) -> int:
+        """Move `host` from the horizon to the seed with its known URLs; returns the inbox sequence.
+
+        `most_pages`: how many pages may be known of it while it is on probation, 0 for no such bound (it has passed);
+        None leaves that as it is.
+        """
         found = tuple(DiscoveredUrl(url, 1 if place else 0) for place, url in enumerate(urls))
 
         async def work(exchange: Exchange) -> int:
@@ -116,28 +123,58 @@ class FleetClient:
                 raise ConfigurationError(
                     f"{host} is excluded: lift that first (`crawl exclude --lift {host}`)"
                 )
-            if known is None or known.state != SEED:
-                policy = HostPolicy(host, SEED, False, decision_id, reason, self._clock.now())
+            before = known.most_pages if known is not None and known.state == SEED else 0
+            bound = before if most_pages is None else most_pages
+            if known is None or known.state != SEED or bound != before:
+                trusted = known is not None and known.state == SEED and known.trusted
+                policy = HostPolicy(host, SEED, trusted, decision_id, reason, self._clock.now(), bound)
                 await exchange.swap("directives", directive_key("host", host), encode(policy), revision)
-            return await self._to_shard(exchange, host, Admit(host, found, decision_id, reason, False), "")
+            # A cell may hear of the host before it hears of the bound.
+            first = found[:bound] if bound else found
+            return await self._to_shard(exchange, host, Admit(host, first, decision_id, reason, False), "")
+
+        return self._run(work)
+
+    def demote(self, host: str, *, decision_id: str, reason: str) -> int:
+        """Put a promoted host back on the horizon: it is read no more. Returns the directive's revision; 0 if it is not
+        in the seed any more. Raises `ConfigurationError` if an operator has chosen it."""
+
+        async def work(exchange: Exchange) -> int:
+            known, revision = await host_policy(exchange, host) or (None, 0)
+            if known is None or known.state != SEED:
+                return 0
+            if known.trusted:
+                raise ConfigurationError(f"{host} was chosen by an operator: only `crawl exclude` stops it")
+            policy = HostPolicy(host, HORIZON, False, decision_id, reason, self._clock.now())
+            return await exchange.swap("directives", directive_key("host", host), encode(policy), revision)
 
         return self._run(work)
 
     def recrawl(self, url: str, *, request_id: str) -> int:
         """Ask for one fetch of `url` now; returns the inbox sequence (that is the acceptance)."""
+        return self._about_page(url, lambda url: Recrawl(url, request_id, self._clock.now()), request_id)
+
+    def watch(self, url: str, every: float, *, request_id: str) -> int:
+        """Have `url` visited every so many seconds (see `messages.Watch`); returns the inbox sequence."""
+        return self._about_page(url, lambda url: Watch(url, every), request_id)
+
+    def _about_page(self, url: str, message: Callable[[str], Recrawl | Watch], request_id: str) -> int:
+        """Tell the cell of a seed host something about one of its pages. Raises for a page that may not be fetched."""
         canonical = canonicalize(url)
         if canonical is None:
             raise ConfigurationError(f"not a URL that can be crawled: {url!r}")
+        host = host_of(canonical)
 
         async def work(exchange: Exchange) -> int:
-            policy = await policy_of(exchange, await read_patterns(exchange), host_of(canonical), canonical)
+            policy = await policy_of(exchange, await read_patterns(exchange), host, canonical)
             if policy is None or policy.state != "seed":
                 state = (
-                    "on the horizon: promote it first" if policy is None else f"excluded ({policy.reason})"
+                    "on the horizon: promote it first"
+                    if policy is None or policy.state == HORIZON
+                    else f"excluded ({policy.reason})"
                 )
-                raise ConfigurationError(f"{host_of(canonical)} is {state}")
-            message = Recrawl(canonical, request_id, self._clock.now())
-            return await self._to_shard(exchange, host_of(canonical), message, request_id)
+                raise ConfigurationError(f"{host} is {state}")
+            return await self._to_shard(exchange, host, message(canonical), request_id)
 
         return self._run(work)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from crawl_platform.admission.hosts import EXCLUDED, SEED
+from crawl_platform.admission.hosts import EXCLUDED, HORIZON, SEED
 from crawl_platform.admission.stops import Word
 from crawl_platform.clock import Clock
 from crawl_platform.errors import ExchangeError
@@ -110,9 +110,12 @@ class Directives:
     def _host(self, policy: HostPolicy) -> None:
         self._policies[policy.name] = policy
         self._frontier.book.set(policy.name, policy.state)
+        self._frontier.book.bound(policy.name, policy.most_pages)
         for host in self._ours(policy.name):
             if policy.state == EXCLUDED:
                 self._note_exclusion(host)
+            elif policy.state == HORIZON:
+                self._note_end(host, policy)
             else:
                 self._note_return(host, policy)
 
@@ -137,12 +140,17 @@ class Directives:
         """The event row of an excluded host that is ours, once."""
         if self._frontier.book.state(host) != EXCLUDED:
             return
-        state = self._frontier.hosts[host]
-        if state.record.excluded:
+        if self._frontier.hosts[host].record.excluded:
             return
         found = (p for p in self._policies.values() if p.state == EXCLUDED and matches(p.name, host))
         policy = next(found, None)
         if policy is not None:
+            self._note_end(host, policy)
+
+    def _note_end(self, host: str, policy: HostPolicy) -> None:
+        """The event row of a host of ours that has left the seed, once."""
+        state = self._frontier.hosts[host]
+        if not state.record.excluded:
             self._fast.open.arrivals.append(
                 Arrival(state.shard, 0, Excluded(policy, host), self._clock.now())
             )

@@ -25,6 +25,7 @@ from crawl_platform.fleet.messages import (
     RobotsHop,
     RobotsReply,
     Trim,
+    Watch,
     decode_inbox,
     subject_host,
 )
@@ -44,7 +45,7 @@ _READ = b"!read"
 
 
 class Excluded(msgspec.Struct, frozen=True, tag="excluded"):
-    """Not from the inbox: a directive has excluded a host that we own; its event row is due."""
+    """Not from the inbox: a directive has excluded a host that we own, or demoted it; its event row is due."""
 
     policy: HostPolicy
     host: str
@@ -65,7 +66,7 @@ class Arrival:
 class Inbox:
     """Applies arrivals. `incarnation` tells which redeliveries are ours."""
 
-    EVENTS = ("seeded", "promoted", "excluded")
+    EVENTS = ("seeded", "promoted", "excluded", "demoted")
 
     def __init__(self, kv: OrderedKV, frontier: Frontier, cell: str, incarnation: str) -> None:
         self._kv = kv
@@ -156,8 +157,9 @@ class Inbox:
                 trusted=message.trusted, decision_id=message.decision_id or None, detail=message.reason or None,
             )  # fmt: skip
         if isinstance(message, Excluded) and state is not None and not state.record.excluded:
+            event = "excluded" if message.policy.state == EXCLUDED else "demoted"
             return host_row(
-                host, arrival.shard, arrival.at, "excluded", EXCLUDED, self._cell,
+                host, arrival.shard, arrival.at, event, message.policy.state, self._cell,
                 trusted=False, decision_id=message.policy.decision_id or None, detail=message.policy.reason or None,
             )  # fmt: skip
         return None
@@ -186,6 +188,8 @@ class Inbox:
         elif isinstance(message, Appraise):
             for worth in message.urls:
                 planner.appraise(worth.url, worth.value, worth.reason)
+        elif isinstance(message, Watch):
+            planner.watch(message.url, message.every)
         elif isinstance(message, Trim):
             order(
                 planner,

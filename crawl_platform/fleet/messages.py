@@ -99,6 +99,13 @@ class Appraise(msgspec.Struct, frozen=True, tag="appraise"):
     urls: tuple[Worth, ...]
 
 
+class Watch(msgspec.Struct, frozen=True, tag="watch"):
+    """Visit `url` every so many seconds from now on, for the links that it brings; 0: as any other page again."""
+
+    url: str
+    every: Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
+
+
 class Trim(msgspec.Struct, frozen=True, tag="trim"):
     """Keep the first `keep` URLs of the host's discovery queue, and none deeper than `deepest` clicks; −1: no such
     bound. The others are dropped and stay known."""
@@ -142,19 +149,22 @@ class RobotsReply(msgspec.Struct, frozen=True, tag="robots_reply"):
         )
 
 
-InboxMessage = Discover | Admit | Recrawl | Redeliver | Appraise | Trim | RobotsHop | RobotsReply
+InboxMessage = Discover | Admit | Recrawl | Redeliver | Appraise | Watch | Trim | RobotsHop | RobotsReply
 
 
 class HostPolicy(msgspec.Struct, frozen=True):
-    """Directive about a host or `*.domain`: in the seed, or excluded. An exclusion beats a seed entry."""
+    """Directive about a host or `*.domain`: in the seed, on the horizon again, or excluded. An exclusion beats a seed
+    entry."""
 
     name: str
     state: str
-    """seed, excluded, or lifted: what was said before no longer holds"""
+    """seed, excluded, horizon (demoted), or lifted: what was said before no longer holds"""
     trusted: bool = False
     decision_id: str = ""
     reason: str = ""
     since: float = 0.0
+    most_pages: int = 0
+    """Of a host on probation: pages that may be known of it; 0: as many as of any host."""
 
 
 class PurgeOrder(msgspec.Struct, frozen=True):
@@ -232,7 +242,7 @@ def decode_inbox(data: bytes) -> InboxMessage:
     URLs come out canonical; among those of a list, what is none is left out.
     """
     message = _inbox_decoder.decode(data)
-    if isinstance(message, Recrawl):
+    if isinstance(message, Recrawl | Watch):
         url = canonicalize(message.url)
         if url is None:
             raise msgspec.ValidationError(f"not a URL that can be crawled: {message.url[:200]!r}")
@@ -270,7 +280,7 @@ def subject_host(message: InboxMessage) -> str | None:
         return message.host
     if isinstance(message, RobotsReply):
         return host_of(message.origin)
-    return host_of(message.url) if isinstance(message, Recrawl | RobotsHop) else None
+    return host_of(message.url) if isinstance(message, Recrawl | Watch | RobotsHop) else None
 
 
 def _canonical(urls: tuple[DiscoveredUrl, ...]) -> tuple[DiscoveredUrl, ...]:

@@ -198,10 +198,10 @@ class Rebuild:
         self.done.hosts = len(batch)
 
     def _enter(self, record: HostRecord, row: Row) -> None:
-        """Its last event has told that it is in the seed, or excluded: no second row is due."""
+        """Its last event has told that it is in the seed, or has left it: no second row is due."""
         record.admitted, record.excluded = (
             record.admitted or row["state"] == "seed",
-            row["state"] == "excluded",
+            row["state"] != "seed",
         )
         record.trusted, record.decision_id = row["trusted"], row["decision_id"]
         record.since = record.since or self.clock.now()

@@ -21,6 +21,7 @@ from crawl_platform.frontier.parameter_order import OrderEvidence
 from crawl_platform.frontier.ports import over_ports
 from crawl_platform.frontier.records import (
     DISCOVERY,
+    FRESHLANE,
     PAGE,
     QUEUED,
     HostRecord,
@@ -83,6 +84,7 @@ class Place(NamedTuple):
     rank: int
     queue: bytes
     waiting: bytes
+    lane: int = DISCOVERY
 
 
 Stranger = tuple[Door, bytes, bytes, bytes]
@@ -102,6 +104,8 @@ class Links:
         self._looked: dict[str, Stranger | None] = {}
         """URLs of our hosts that were looked up; None: it is in the store."""
         self._foreign: set[str] = set()
+        self.fresh = 0
+        """How many of the next new pages go to the freshlane."""
 
     # what is known
 
@@ -245,6 +249,7 @@ class Links:
         reason = (
             (found.kind != PAGE and self._listed.refusal(door.host, found))
             or (None if plain else self._trapped(door, record, url, series))
+            or over_probation(record, self._frontier.book.most_pages(door.host))
             or over_budget(record, found, abroad, limits)
             or (None if plain else over_ports(record, url, abroad))
         )
@@ -265,7 +270,12 @@ class Links:
     def _store(self, stranger: Stranger, found: Found, template: str) -> None:
         """Its record and its place in the queue."""
         door, text, key, digest = stranger
-        if found.kind == PAGE and not found.sitemap and not found.lastmod:
+        if self.fresh and found.kind == PAGE:
+            self.fresh -= 1
+            entry = self._entry(door, found, template)
+            entry.lane, entry.rank = FRESHLANE, int(self._now * 1000)
+            place = Place(encode(entry), entry.rank, _queue(door, entry), encode(waiting(entry)), FRESHLANE)
+        elif found.kind == PAGE and not found.sitemap and not found.lastmod:
             like = template, found.depth, found.hops, found.value
             place = door.places.get(like)
             if place is None:
@@ -281,7 +291,7 @@ class Links:
         plan.digests.append(digest)
         plan.batch.changes[key] = place.record
         plan.batch.changes[place.queue + text] = place.waiting
-        door.moves.append(Move(DISCOVERY, place.rank, found.url, place.waiting))
+        door.moves.append(Move(place.lane, place.rank, found.url, place.waiting))
 
     def _entry(self, door: Door, found: Found, template: str) -> UrlRecord:
         """The record of a new URL."""
@@ -308,6 +318,12 @@ class Links:
 
 def _queue(door: Door, entry: UrlRecord) -> bytes:
     return queue_key(door.shard, door.host, entry.lane, entry.rank, "")
+
+
+def over_probation(record: HostRecord, most: int | None) -> str | None:
+    """Why a URL is more than may be known of a host on probation. What is turned away is in the lake's links: it is
+    handed over again when the host has passed."""
+    return "on_probation" if most is not None and record.known >= most else None
 
 
 def over_budget(record: HostRecord, found: Found, abroad: bool, settings: Settings) -> str | None:
