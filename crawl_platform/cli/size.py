@@ -49,6 +49,13 @@ LOAD, PRICES = Load(rate=1.0), Prices()
 )
 @click.option("--hosts", type=click.IntRange(1), help="Hosts that are crawled; as many as needed by default.")
 @click.option(
+    "--warm-bytes",
+    type=click.IntRange(0),
+    default=LOAD.warm_bytes,
+    show_default=True,
+    help="Memory of a cell for connections at rest (fetch.warm_bytes).",
+)
+@click.option(
     "--core-hour", type=click.FloatRange(0), default=PRICES.core_hour, show_default=True, help="Price."
 )
 @click.option(
@@ -68,14 +75,15 @@ LOAD, PRICES = Load(rate=1.0), Prices()
 @json_option
 def size(
     rate: float, latency: float, page: int, delay: float, links: float, wire: float, compressed: float, text: float,
-    new: float, hosts: int | None, core_hour: float, gb_month: float, gb_received: float, as_json: bool,
+    new: float, hosts: int | None, warm_bytes: int, core_hour: float, gb_month: float, gb_received: float,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Size a crawl: requests in flight, hosts, connections, cells, memory, bandwidth, disk, money.
 
     In flight = rate × latency (Little's law). A host gives at most 1 / (delay + latency) pages a second. The prices
     are examples: give your own. What the figures rest on: python -m bench.sizing.
     """
-    load = Load(rate, latency, page, delay, wire, compressed, text, links, new, hosts or 0)
+    load = Load(rate, latency, page, delay, wire, compressed, text, links, new, hosts or 0, warm_bytes)
     needed = need(load)
     month = cost(needed, Prices(core_hour, gb_month, gb_received))
     if as_json:
@@ -91,7 +99,7 @@ def _print(load: Load, needed: Need, month: Cost) -> None:
     lines = {
         "requests in flight": f"{needed.in_flight:,.1f}  (set fetch.slots to {needed.slots_per_cell:,} per cell)",
         "hosts in the seed": f"at least {needed.hosts_needed:,}, each asked as often as it may be",
-        "connections": f"{needed.connections:,} kept warm",
+        "connections": f"{needed.connections:,} open at most, in flight and kept warm",
         "cells": f"{needed.cells:,}  ({needed.cores:.2f} cores of CPU time; {bytes_text(needed.memory_bytes_per_cell)} "
         "of memory each)",
         "committer and NATS": f"{needed.committer_cores:.2f} cores",

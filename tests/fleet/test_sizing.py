@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from crawl_platform.fleet.sizing import Load, Prices, cost, need
@@ -27,6 +28,22 @@ def test_an_unchanged_page_takes_no_room_for_its_body() -> None:
 
     assert known.disk_bytes_per_day < fresh.disk_bytes_per_day / 5
     assert known.bandwidth_bits_per_second == fresh.bandwidth_bits_per_second
+
+
+def test_connections_take_memory_as_far_as_the_budget_of_each_cell_reaches() -> None:
+    few = Load(rate=100.0, hosts=1_000)
+    many = Load(rate=100.0, hosts=6_000)
+
+    assert need(few).connections == 1_000
+    assert need(many).cells == 2
+    assert need(many).connections == 2 * 512_000_000 // 200_000 + 50
+    assert need(msgspec.structs.replace(many, warm_bytes=0)).connections == 50, "those in flight"
+    assert need(many).memory_bytes_per_cell == int(345e6 + 200_000 * 5_170 / 2)
+    assert need(many).open_files_per_cell < 6_000
+
+
+def test_of_hosts_that_are_hardly_ever_asked_no_connection_is_kept_for_long() -> None:
+    assert need(Load(rate=1.0, hosts=10_000)).connections == 75
 
 
 def test_the_committer_costs_too() -> None:
