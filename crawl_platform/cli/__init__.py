@@ -15,7 +15,7 @@ SECTIONS = {
     },
     "Steer": {
         "seed": "steer:seed", "promote": "steer:promote", "exclude": "steer:exclude", "purge": "purge:purge",
-        "recrawl": "steer:recrawl", "pause": "steer:pause", "resume": "steer:resume",
+        "recrawl": "steer:recrawl", "pause": "steer:pause", "resume": "steer:resume", "topics": "topics:topics",
     },
     "Look": {
         "status": "status:status", "top": "status:top", "explain": "explain:explain", "show": "page:show_page",

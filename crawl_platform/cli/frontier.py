@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from crawl_platform.cli.crawl import Crawl
-from crawl_platform.cli.options import home_option
+from crawl_platform.cli.options import ShowOrCommand, home_option
 from crawl_platform.cli.output import count_text, json_option, print_json, print_rows, show
 from crawl_platform.cli.trim import trim
+from crawl_platform.cli.watch import watch
 from crawl_platform.clock import SystemClock, as_datetime
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.queues import (
@@ -23,21 +24,14 @@ from crawl_platform.web.host import shard_of
 from resources.requests import named_host
 
 
-class HostOrCommand(click.Group):
-    """A group whose own work, unless one of its commands is named, is that of `show`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
-            args = ["show", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.command(cls=HostOrCommand)
+@click.command(cls=ShowOrCommand)
 def frontier() -> None:
-    """Show what waits to be fetched (`crawl frontier [HOST]`), or cut it (`crawl frontier trim`)."""
+    """Show what waits to be fetched (`crawl frontier [HOST]`), cut it (`crawl frontier trim`), or say which pages
+    are watched for new links (`crawl frontier watch`)."""
 
 
 frontier.add_command(trim)
+frontier.add_command(watch)
 
 
 @frontier.command("show")

@@ -21,3 +21,12 @@ def home_option(command: Command) -> Command:
         show_default=f"$CRAWL_HOME or ./{DEFAULT_HOME}",
         help="Folder of the crawl.",
     )(command)
+
+
+class ShowOrCommand(click.Group):
+    """A group whose own work, unless one of its commands is named, is that of `show`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)

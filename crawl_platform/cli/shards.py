@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from crawl_platform.cli.crawl import Crawl
-from crawl_platform.cli.frontier import HostOrCommand
-from crawl_platform.cli.options import home_option
+from crawl_platform.cli.options import ShowOrCommand, home_option
 from crawl_platform.cli.output import json_option, print_json, print_rows
 from crawl_platform.clock import SystemClock
 from crawl_platform.errors import ConfigurationError, ExchangeError
@@ -24,7 +23,7 @@ WATCH = 6.0
 """Seconds without a heartbeat: three of them would have come."""
 
 
-@click.group(cls=HostOrCommand)
+@click.group(cls=ShowOrCommand)
 def shards() -> None:
     """Show who owns the shards (`crawl shards`), or move them between cells (`crawl shards move`)."""
 

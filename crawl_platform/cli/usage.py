@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from crawl_platform.cli.crawl import Crawl
-from crawl_platform.cli.options import home_option
+from crawl_platform.cli.options import ShowOrCommand, home_option
 from crawl_platform.cli.output import bytes_text, json_option, print_json, print_rows
 from crawl_platform.cli.usage_import import import_usage
 from crawl_platform.clock import SystemClock, as_datetime
@@ -36,7 +36,15 @@ BESIDE = ("cells", "nats", "dagster", "logs", "marts")
 """Folders of the home that grow, apart from the lake."""
 
 
-@click.group(invoke_without_command=True)
+@click.command(cls=ShowOrCommand)
+def usage() -> None:
+    """Say what the crawl has used (`crawl usage`), or import how pages were used (`crawl usage import FILE`)."""
+
+
+usage.add_command(import_usage)
+
+
+@usage.command("show")
 @click.option(
     "--days", type=click.IntRange(1), default=7, show_default=True, help="Days to look back, today included."
 )
@@ -44,14 +52,11 @@ BESIDE = ("cells", "nats", "dagster", "logs", "marts")
 @click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="Hosts to list.")
 @json_option
 @home_option
-@click.pass_context
-def usage(context: click.Context, days: int, host: str | None, limit: int, as_json: bool, home: Path) -> None:
+def show_usage(days: int, host: str | None, limit: int, as_json: bool, home: Path) -> None:
     """Say what the crawl has used: bytes, seconds and CPU by day and host, disk by table.
 
     Wire bytes are body bytes as they came over the network; days are UTC.
     """
-    if context.invoked_subcommand is not None:
-        return
     crawl = Crawl.at(home)
     since = as_datetime(SystemClock().now()).date() - timedelta(days=days - 1)
     name = None if host is None else named_host(host)
@@ -126,6 +131,3 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     names = {"wire_bytes": "wire", "body_bytes": "body", "current_bytes": "current", "all_bytes": "all",
              "most_memory_of_a_cell": "memory"}  # fmt: skip
     return {**row, **{new: bytes_text(row[old]) for old, new in names.items() if row.get(old) is not None}}
-
-
-usage.add_command(import_usage)
