@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from assets.automation import DAILY
 from assets.plots import histogram, ranges
+from assets.reliability import of_predictions, reliability_summary, reliable
 from assets.value_model import value_model
 from crawl_platform.clock import DAY
 from crawl_platform.lake.tables import CHANGE_RATES
@@ -33,6 +34,8 @@ PAGES_PER_GROUP = 2_000
 """Pages that a group's prior is estimated from, drawn by a hash: more would not move it."""
 RECENT_CHECKS = 500
 """Checks that say whether predictions hold: those made after the priors were last told, in a crawl of any pace."""
+RELIABLE_CHECKS = 5_000
+"""Checks whose expectations are told apart by probability: enough for each tenth."""
 TOLERANCE = 0.15
 """Part by which the changes that were expected may miss those that came, chance apart."""
 
@@ -89,7 +92,7 @@ ORDER BY d.host, d.group_id, d.url, f.started_at
 PREDICTED = f"""
 SELECT predicted_change::DOUBLE AS chance, changed FROM fetches
 WHERE kind = 'page' AND changed IS NOT NULL AND predicted_change IS NOT NULL
-ORDER BY started_at DESC, fetch_id LIMIT {RECENT_CHECKS}
+ORDER BY started_at DESC, fetch_id LIMIT {RELIABLE_CHECKS}
 """
 
 
@@ -212,6 +215,11 @@ def _few_groups(groups: pa.Table) -> dg.AssetCheckResult:
             asset="change_rates",
             description="Of the last checks, about as many found a change as cells had thought they would.",
         ),
+        dg.AssetCheckSpec(
+            "reliable",
+            asset="change_rates",
+            description="In each tenth of the probability, as many checks found a change as cells had thought there.",
+        ),
     ],
 )
 def change_rates(lake: LakeResource) -> dg.MaterializeResult:  # type: ignore[type-arg]
@@ -223,14 +231,20 @@ def change_rates(lake: LakeResource) -> dg.MaterializeResult:  # type: ignore[ty
     with lake.read("url_groups", "fetches", at=at) as reading:
         rates = estimated_rates(reading)
         predicted = reading.table(PREDICTED)
+    found = of_predictions(predicted)
     version = store.overwrite("change_rates", rates, reading.inputs)
     return dg.MaterializeResult(
         metadata={
             **version_metadata(store, "change_rates", version, reading.inputs),
             **_rate_summary(rates),
+            **reliability_summary(found),
         },
         data_version=dg.DataVersion(str(version)),
-        check_results=[_priors_are_proper(rates), _predictions_hold(predicted)],
+        check_results=[
+            _priors_are_proper(rates),
+            _predictions_hold(predicted.slice(0, RECENT_CHECKS)),
+            reliable(found),
+        ],
     )
 
 

@@ -8,6 +8,7 @@ from crawl_platform.quality import (
     cost,
     freshness,
     politeness,
+    reliability,
     timeliness,
     usefulness,
 )
@@ -15,7 +16,7 @@ from crawl_platform.quality.measure import COPIES, RECENT, Look, Measure, Value,
 
 MEASURES: dict[str, Measure] = {
     measure.name: measure
-    for room in (usefulness, admission, completeness, freshness, timeliness, cost, politeness)
+    for room in (usefulness, admission, completeness, freshness, reliability, timeliness, cost, politeness)
     for measure in room.MEASURES
 }
 READS = (
