@@ -95,7 +95,7 @@ class InForce:
 @dg.asset(
     deps=[
         *("fleet_stats", "hosts", "fetches", "links", "frontier"),
-        *("host_ranks", "change_rates", "value_model", "near_duplicates"),
+        *("host_ranks", "change_rates", "value_model", "near_duplicates", "page_values"),
     ],
     group_name=GROUP,
     owners=OWNERS,

@@ -25,7 +25,7 @@ from resources.lake import Reading
 
 INPUTS = (
     *("hosts", "fetches", "links", "fleet_stats", "frontier"),
-    *("host_ranks", "change_rates", "cold_priors", "near_duplicates"),
+    *("host_ranks", "change_rates", "cold_priors", "near_duplicates", "page_values"),
 )
 HEADROOM = 0.9
 """Share of the measured capacity that is planned: the rest is for the fast lanes and for surprises."""
@@ -62,10 +62,11 @@ prior AS (
 
 VISIT = f"""
 {PAGE}, {PRIOR}, belief AS (
-    SELECT p.host, p.group_id, p.template, p.seen, coalesce(p.value, $value) AS value,
+    SELECT p.host, p.group_id, p.template, p.seen, coalesce(v.told, p.value, $value) AS value,
         greatest(coalesce(q.prior_a, $prior_a) + p.da, {SMALLEST}) AS a,
         greatest(coalesce(q.prior_b, $prior_b) + p.db, {SMALLEST} * coalesce(q.prior_b, $prior_b)) AS b
-    FROM page p LEFT JOIN prior q ON q.host = p.host AND q.group_id = p.group_id WHERE NOT p.over
+    FROM page p LEFT JOIN prior q ON q.host = p.host AND q.group_id = p.group_id
+    LEFT JOIN page_values v ON v.url = p.url WHERE NOT p.over
 ), visit AS (
     SELECT *, coalesce($promised[host], $longest) AS longest,
         least(greatest(86400 * b * (pow(1 - $least_change, -1 / a) - 1), $shortest), longest) AS wait
@@ -85,15 +86,21 @@ WITH {VISIT}, refresh AS (
         avg($ends - seen - longest) FILTER (seen + longest < $ends) AS late
     FROM visit GROUP BY host, group_id
 ), waiting AS (
-    SELECT host, coalesce(group_id, 0) AS group_id, count(*) AS urls, avg(value)::DOUBLE AS value
+    SELECT f.host, coalesce(f.group_id, 0) AS group_id, count(*) AS urls,
+        avg(coalesce(v.told, f.value * coalesce(g.factor, 1)))::DOUBLE AS value
     FROM frontier_now f ANTI JOIN page p ON p.url = f.url
-    WHERE state = 'queued' GROUP BY ALL
+    LEFT JOIN page_values v ON v.url = f.url
+    LEFT JOIN group_values g ON g.host = f.host AND g.group_id = f.group_id
+    WHERE f.state = 'queued' GROUP BY ALL
 )
 SELECT coalesce(r.host, w.host) AS host, coalesce(r.group_id, w.group_id)::BIGINT AS group_id, r.template,
     coalesce(r.tried, 0) + coalesce(w.urls, 0) AS queued, coalesce(r.pages, 0) AS pages,
     coalesce(r.visits, 0)::DOUBLE AS visits, coalesce(r.overdue, 0) AS overdue, coalesce(r.late, 0) AS late,
     w.value
 FROM refresh r FULL JOIN waiting w ON w.host = r.host AND w.group_id = r.group_id
+"""
+"""`value` of those that wait: what the fleet was told of each, or what its depth says times what the group's read pages
+turned out to be worth beside that (`group_values`).
 """
 
 LEVELS = f"""

@@ -107,3 +107,44 @@ def test_a_level_is_the_index_of_its_pages_at_the_windows_end() -> None:
     assert found.levels is not None
     assert found.levels.visits.tolist() == [1, 1, 1]
     assert np.all(np.abs(np.log2(found.levels.worth / index)) <= 1 / schedule_work.PER_OCTAVE)
+
+
+def test_unread_pages_are_worth_what_their_groups_read_pages_turned_out_to_be() -> None:
+    """And what the fleet was told of a page counts before both. Ablation: without `page_values` the two are alike."""
+    tables = MemoryTables()
+    at = as_datetime(NOW)
+    tables.append(
+        "hosts", [{"host": "a.test", "state": "seed", "event": "seeded", "happened_at": at, "delay": 1.0}]
+    )
+    waiting = {
+        "snapshot_id": "s",
+        "snapshot_at": at,
+        "shard": 0,
+        "host": "a.test",
+        "state": "queued",
+        "value": 0.5,
+    }
+    tables.append(
+        "frontier",
+        [{**waiting, "url": f"https://a.test/{g}/{i}", "group_id": g} for g in (1, 2) for i in range(10)],
+    )
+    settings, window = Settings(home="."), window_at(NOW, WINDOW)
+    alike = schedule_work.work_of(tables.reading, settings, window)
+    read = {"host": "a.test", "fetch_id": "f", "technical": 1.0, "exploration": 0.5, "base": 0.5, "reason": "",
+            "critical": False, "retrievals": 0.0, "computed_at": at}  # fmt: skip
+    tables.append(
+        "page_values",
+        [{**read, "url": f"https://a.test/2/read-{i}", "group_id": 2, "value": 4.0} for i in range(36)],
+    )
+    better = schedule_work.work_of(tables.reading, settings, window)
+    tables.append("page_values", [{**read, "url": f"https://a.test/1/{i}", "fetch_id": None, "group_id": 1,
+                                   "value": 2.0, "told": 2.0} for i in range(10)])  # fmt: skip
+    told = schedule_work.work_of(tables.reading, settings, window)
+    tables.close()
+
+    assert alike.first is not None
+    assert better.first is not None
+    assert told.first is not None
+    assert alike.first[1] == alike.first[2]
+    assert better.first[2] / better.first[1] == pytest.approx(8**0.9)
+    assert told.first[1] / better.first[1] == pytest.approx(4.0)
