@@ -195,7 +195,8 @@ GROUP_VALUES = View(
     "What the pages of one URL group that were read are worth on average, and by which signals.",
     """
     SELECT host, group_id, count(*) AS pages, avg(business) AS business, avg(ir) AS ir, avg(corpus) AS corpus,
-        avg(technical) AS technical, avg(exploration) AS exploration, exp(sum(ln(value / base)) / (count(*) + 4)) AS factor
+        avg(technical) AS technical, avg(exploration) AS exploration,
+        exp(sum(ln(value / base)) / (count(*) + 4)) AS factor
     FROM page_values WHERE fetch_id IS NOT NULL AND group_id > 0 GROUP BY host, group_id
     """,
     "page_values",
