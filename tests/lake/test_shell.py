@@ -67,7 +67,8 @@ def test_control_c_stops_a_query_not_the_shell() -> None:
 
 
 def test_names_are_completed() -> None:
-    assert [complete("links", state) for state in range(3)] == ["links", "links_now", None]
+    assert [complete("links", state) for state in range(2)] == ["links", "links_now"]
+    assert [complete("links_n", state) for state in range(2)] == ["links_now", None]
     assert complete("body_enc", 0) == "body_encoding"
 
 
