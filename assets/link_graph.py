@@ -45,11 +45,11 @@ GROUP BY l.src_host, l.dst_host ORDER BY l.src_host, l.dst_host
 """
 
 PROBATION_DAYS = 7
-"""How long a promoted host is read before it counts as a supporter of others."""
+"""How long a promoted host is read, after it was promoted last, before it counts as a supporter of others."""
 
 PAST_PROBATION = f"""
-SELECT host FROM hosts WHERE state = 'seed' GROUP BY host
-HAVING min(happened_at) <= (SELECT max(started_at) FROM fetches) - INTERVAL {PROBATION_DAYS} DAY
+SELECT host FROM hosts WHERE event IN ('seeded', 'promoted') GROUP BY host
+HAVING max(happened_at) <= (SELECT max(started_at) FROM fetches) - INTERVAL {PROBATION_DAYS} DAY
 """
 
 ORPHAN_LINKS = "SELECT count(*) FROM links l ANTI JOIN fetches f ON l.fetch_id = f.fetch_id"
@@ -202,6 +202,7 @@ def ranked_hosts(reading: Reading) -> pa.Table:
 
     Only edges with an editorial link vote: comments say what strangers want, marked as such or not. A host that
     was promoted lately passes trust on but is nobody's supporter: else one farm that got in would let in the rest.
+    A host that was demoted has no vote.
     """
     edges = reading.table("SELECT * FROM host_graph ORDER BY src_host, dst_host")
     known = {row["host"]: row for row in reading.rows("SELECT host, state, trusted FROM hosts_now")}
@@ -214,13 +215,14 @@ def ranked_hosts(reading: Reading) -> pa.Table:
         return HOST_RANKS.schema.empty_table()
     number = {host: i for i, host in enumerate(hosts)}
     editorial = edges["editorial"].to_numpy()
-    votes = editorial > 0
+    demoted = {host for host, known_as in known.items() if known_as["state"] == "horizon"}
+    votes = (editorial > 0) & np.array([host not in demoted for host in edges["src_host"].to_pylist()])
     src = np.array([number[h] for h in edges["src_host"].to_pylist()])[votes]
     dst = np.array([number[h] for h in edges["dst_host"].to_pylist()])[votes]
     n = len(hosts)
     ranks = rank_hosts(src, dst, editorial[votes], n, trusted)
     cluster = clusters_of(numbered(labels_of(reading, hosts)), n)
-    has_standing = trusted | _past_probation(reading, hosts)
+    has_standing = trusted | (_past_probation(reading, hosts) & (np.array(states) == "seed"))
     proven = has_standing[src]
     strangers = set_by_strangers(*_pairs_of(edges, number, has_standing), n)
     by_strangers = strangers.excess >= MOST_EXCESS

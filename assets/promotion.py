@@ -1,8 +1,9 @@
 """Group `promotion`: which horizon hosts become seed, with the evidence for each.
 
 Two sources: the ranks (rules in `crawl_platform/graph/promotion.py`) and customers who ask for a host by
-name. What is decided is in `assets/promotion_decision.py`; this asset checks it, writes it and shows it, and
-`sensors/promotion.py` hands it over to the fleet once the checks have passed.
+name. What is decided is in `assets/promotion_decision.py`, and in `assets/probation.py` of hosts that were promoted
+before; this asset checks it, writes it and shows it, and `sensors/promotion.py` hands it over to the fleet once the
+checks have passed.
 
 The same inputs give the same decisions: a host promoted from these very inputs counts as promoted by this
 decision, so a repeated run adds nothing.
@@ -19,11 +20,12 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 from assets.automation import DAILY
 from assets.plots import markdown_table, rank_curve
-from assets.promotion_decision import ALL_INPUTS, PROMOTED, Promotion, decide_promotions
+from assets.probation import READS, Judgement, judge_promoted
+from assets.promotion_decision import ALL_INPUTS, Promotion, decide_promotions, decision_id
 from assets.promotion_pictures import neighbourhood_pictures
 from crawl_platform.clock import Clock, as_datetime
 from crawl_platform.lake.lake import Lake
-from crawl_platform.lake.tables import DECISIONS, PROMOTIONS
+from crawl_platform.lake.tables import DECISIONS, PROBATION, PROMOTIONS
 from crawl_platform.settings import Settings
 from resources.lake import LakeResource, version_metadata
 
@@ -35,6 +37,7 @@ UPSTREAM_CHECKS = {
     "host_ranks": ("ranks_sum_to_one", "ranks_are_finite"),
 }
 
+TRIAL_COLUMNS = ("host", "verdict", "days", "pages", "useless", "why")
 RECENT_COLUMNS = ("host", "decided at", "why")
 RECENT = """
 SELECT host, strftime(decided_at, '%Y-%m-%d %H:%M:%S') AS decided_at, reason
@@ -43,7 +46,7 @@ FROM promotions ORDER BY decided_at DESC, position, host LIMIT 10
 
 
 @dg.asset(
-    deps=["host_ranks", "related_hosts", "link_graph", "links", "hosts", "requests"],
+    deps=["host_ranks", "related_hosts", "link_graph", "links", "hosts", "requests", "pages", "fetches"],
     group_name=GROUP,
     owners=OWNERS,
     kinds={"delta", "python"},
@@ -61,6 +64,12 @@ FROM promotions ORDER BY decided_at DESC, position, host LIMIT 10
             blocking=True,
             description="No host was promoted from the ranks that looks like a link farm.",
         ),
+        dg.AssetCheckSpec(
+            "only_promoted_hosts_are_judged",
+            asset="promotions",
+            blocking=True,
+            description="No host is demoted that an operator chose, or a customer asked for.",
+        ),
     ],
 )
 def promotions(
@@ -70,28 +79,38 @@ def promotions(
     clock: dg.ResourceParam[Clock],
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """One row: a host promoted from the horizon to the seed, with the evidence and the URLs handed over with it.
-    Also writes `decisions`, including the hosts that were held back and why."""
+    Also writes `decisions`, including the hosts that were held back and why, and `probation`: verdicts on hosts that
+    were promoted before, by what was read of them."""
     require_passed_checks(context.instance)
     store = lake.open()
     ranks_version = store.version("host_ranks")
     at = {"host_ranks": ranks_version, **store.inputs_of("host_ranks", ranks_version)}
-    with lake.read(*ALL_INPUTS, also=("decisions", "promotions"), at=at) as reading:
+    with lake.read(*ALL_INPUTS, also=("decisions", *READS), at=at) as reading:
+        judged = judge_promoted(reading, crawl_settings.orchestration)
         decided = decide_promotions(reading, crawl_settings)
         written = {row["decision_id"] for row in reading.rows("SELECT decision_id FROM decisions")}
-        promoted_before = {row["decision_id"] for row in reading.rows(PROMOTED)}
+        promoted_before = {row["decision_id"] for row in reading.rows("SELECT decision_id FROM promotions")}
         seed = {row["host"] for row in reading.rows("SELECT host FROM host_ranks WHERE state <> 'horizon'")}
         trust = reading.table("SELECT state, trust FROM host_ranks")
         pictures = neighbourhood_pictures(reading, [d for d in decided if d.promoted])
-    checks = [_only_from_the_horizon(decided, seed), _none_fails_the_spam_gate(decided)]
+        chosen = {row["host"] for row in reading.rows(CHOSEN)}
+    checks = [
+        _only_from_the_horizon(decided, seed),
+        _none_fails_the_spam_gate(decided),
+        _only_promoted_hosts_are_judged(judged, chosen),
+    ]
     new = [d for d in decided if d.promoted and d.decision_id not in promoted_before]
     if all(check.passed for check in checks):
         stamp = _Stamp(as_datetime(clock.now()), reading.inputs, context.run.run_id)
+        _write_verdicts(store, [j for j in judged if j.outcome.verdict != "waiting"], stamp)
         _write(store, [d for d in decided if d.decision_id not in written], new, stamp)
     version = store.version("promotions")
     return dg.MaterializeResult(
         metadata={
             **version_metadata(store, "promotions", version, reading.inputs),
+            "probation_version": store.version("probation"),
             **_summary(decided, new, trust),
+            "on_probation": markdown_table(TRIAL_COLUMNS, [_trial_row(j) for j in judged]),
             "neighbourhoods": pictures,
             "last_promotions": markdown_table(RECENT_COLUMNS, _rows(store.query(RECENT))),
         },
@@ -106,6 +125,18 @@ def _write(store: Lake, decided: list[Promotion], promoted: list[Promotion], sta
         store.append("decisions", _decision_rows(decided, stamp), stamp.inputs)
     if promoted:
         store.append("promotions", _promotion_rows(promoted, stamp), stamp.inputs)
+
+
+def _write_verdicts(store: Lake, judged: list[Judgement], stamp: "_Stamp") -> None:
+    """Verdicts last: one that was not written is found again by the next run, with the same id."""
+    if not judged:
+        return
+    known = {row["decision_id"] for row in store.query("SELECT decision_id FROM decisions").to_pylist()}
+    rows = [_verdict_decision(judgement, stamp) for judgement in judged]
+    if new := [row for row in rows if row["decision_id"] not in known]:
+        store.append("decisions", pa.Table.from_pylist(new, schema=DECISIONS.schema), stamp.inputs)
+    verdicts = [_verdict_row(judgement, stamp) for judgement in judged]
+    store.append("probation", pa.Table.from_pylist(verdicts, schema=PROBATION.schema), stamp.inputs)
 
 
 ENDED = frozenset({AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED})
@@ -130,6 +161,43 @@ class _Stamp:
     at: Any
     inputs: dict[str, int]
     run_id: str
+
+
+def verdict_id(judgement: Judgement) -> str:
+    """One verdict per promotion, whatever inputs it came from."""
+    return decision_id(f"{judgement.trial.host}|{judgement.promotion}", {}, "probation")
+
+
+def _verdict_decision(judgement: Judgement, stamp: _Stamp) -> dict[str, Any]:
+    return {
+        "decision_id": verdict_id(judgement),
+        "decided_at": stamp.at,
+        "kind": "probation",
+        "subject": judgement.trial.host,
+        "verdict": judgement.outcome.verdict,
+        "reason": judgement.outcome.reason,
+        "propensity": 1.0,
+        "evidence": msgspec.json.encode(judgement.evidence, order="sorted").decode(),
+        "input_versions": list(stamp.inputs.items()),
+        "decided_by": "promotions",
+        "run_id": stamp.run_id,
+        "date": stamp.at.date(),
+    }
+
+
+def _verdict_row(judgement: Judgement, stamp: _Stamp) -> dict[str, Any]:
+    return {
+        **judgement.trial._asdict(),
+        "decision_id": verdict_id(judgement),
+        "promotion": judgement.promotion,
+        "decided_at": stamp.at,
+        "verdict": judgement.outcome.verdict,
+        "reason": judgement.outcome.reason,
+        "rests_until": judgement.rests_until,
+        "urls": judgement.urls,
+        "input_versions": list(stamp.inputs.items()),
+        "date": stamp.at.date(),
+    }
 
 
 def _promotion_rows(decided: list[Promotion], stamp: _Stamp) -> pa.Table:
@@ -197,6 +265,18 @@ def _rows(table: pa.Table) -> list[list[object]]:
     return [list(row.values()) for row in table.to_pylist()]
 
 
+def _trial_row(judgement: Judgement) -> list[object]:
+    trial, outcome = judgement.trial, judgement.outcome
+    return [
+        trial.host,
+        outcome.verdict,
+        f"{trial.days:.1f}",
+        trial.tried,
+        trial.useless,
+        outcome.reason,
+    ]
+
+
 def _evidence_row(decided: Promotion) -> list[object]:
     verdict = "promoted" if decided.promoted else f"held ({decided.cause})"
     c = decided.candidate
@@ -221,6 +301,21 @@ def _none_fails_the_spam_gate(decided: list[Promotion]) -> dg.AssetCheckResult:
     ]
     return dg.AssetCheckResult(
         check_name="none_fails_the_spam_gate",
+        passed=not wrong,
+        metadata={"hosts": dg.MetadataValue.json(wrong)},
+    )
+
+
+CHOSEN = """
+SELECT host FROM hosts_now WHERE trusted UNION ALL
+SELECT host FROM promotions GROUP BY host HAVING arg_max(requested, decided_at)
+"""
+
+
+def _only_promoted_hosts_are_judged(judged: list[Judgement], chosen: set[str]) -> dg.AssetCheckResult:
+    wrong = [judgement.trial.host for judgement in judged if judgement.trial.host in chosen]
+    return dg.AssetCheckResult(
+        check_name="only_promoted_hosts_are_judged",
         passed=not wrong,
         metadata={"hosts": dg.MetadataValue.json(wrong)},
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import xxhash
 
+from assets.probation import resting
 from crawl_platform.graph.promotion import FLOOR_SHARE, Candidate, Rules, Verdict, decide, explain
 from crawl_platform.settings import Settings
 from crawl_platform.web.host import matches
@@ -16,7 +17,7 @@ from resources.lake import Reading
 
 RANK_INPUTS = ("links", "fetches", "hosts")
 """What a decision id is derived from: the fleet's tables behind the ranks."""
-ALL_INPUTS = (*RANK_INPUTS, "host_graph", "host_ranks", "related_hosts", "requests")
+ALL_INPUTS = (*RANK_INPUTS, "host_graph", "host_ranks", "related_hosts", "requests", "pages")
 SHOWN_SUPPORTERS = 10
 SHOWN_RELATIVES = 5
 MANY_RELATED = 5
@@ -62,7 +63,12 @@ ANTI JOIN promotions p ON p.decision_id = r.request_id
 WHERE r.kind = 'promote' AND (h.host IS NULL OR h.state <> 'seed' OR h.decision_id = r.request_id)
 ORDER BY coalesce(r.priority, 0) DESC, r.requested_at, r.request_id
 """
-PROMOTED = "SELECT host, decision_id FROM promotions"
+PROMOTED = "SELECT host, arg_max(decision_id, decided_at) AS decision_id FROM promotions GROUP BY host"
+"""The last promotion of each host."""
+FREE_AGAIN = """
+SELECT host FROM promotions GROUP BY host
+HAVING arg_max(decision_id, decided_at) IN (SELECT promotion FROM probation WHERE verdict = 'demoted')
+"""
 
 
 @dataclass(frozen=True)
@@ -129,12 +135,14 @@ def decide_promotions(reading: Reading, settings: Settings) -> list[Promotion]:
     asked = [row for row in reading.rows(REQUESTED) if not excluded(row["target"])]
     named = {row["target"] for row in asked}
     before = {row["host"]: row["decision_id"] for row in reading.rows(PROMOTED)}
+    again = {row["host"] for row in reading.rows(FREE_AGAIN)}
     free = [
         candidate
         for host, candidate in candidates.items()
-        if host not in named and before.get(host, decision_id(host, inputs)) == decision_id(host, inputs)
+        if host not in named
+        and (host in again or before.get(host, decision_id(host, inputs)) == decision_id(host, inputs))
     ]
-    verdicts = decide(free, rules, excluded)
+    verdicts = decide(free, rules, excluded, resting(reading))
     evidence = _gather(reading, [*named, *(v.candidate.host for v in verdicts)], limits.promotion_urls)
     words = [explain(v, rules, evidence.supporters(v.candidate.host), len(candidates)) for v in verdicts]
     return [
@@ -191,7 +199,9 @@ def _ranked(
     host = verdict.candidate.host
     # A host that stays held for the same cause is one decision, not one per ranking.
     identity = (
-        decision_id(host, inputs) if verdict.promoted else decision_id(f"{host}|{verdict.cause}", {}, "held")
+        decision_id(host, inputs)
+        if verdict.promoted
+        else decision_id(f"{host}|{verdict.cause}{verdict.demotion}", {}, "held")
     )
     return Promotion(
         identity,

@@ -255,6 +255,8 @@ class Refresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drain_long: float = 7 * 86_400.0
     oldest_first_share: float = 0.03
     """Share of refresh turns that take the page due longest, whatever its index says."""
+    watch_min: float = 60.0
+    """Least seconds between two visits of a page that is watched for new links (`crawl frontier watch`)."""
     least_change: float = 0.05
     """A page is not visited again before it has changed with this probability: cost has a floor."""
 
@@ -350,6 +352,14 @@ class Orchestration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Least number of independent seed hosts that link to a host before it may be promoted."""
     promotion_urls: int = 1000
     """Most known URLs of a promoted host handed to the frontier with the promotion."""
+    probation_pages: int = 20
+    """Pages that may be known of a host that was promoted by its rank, until it has been judged by them; 0: none is."""
+    probation_enough: int = 10
+    """Pages read after which it is judged."""
+    probation_days: float = 7.0
+    """Days after which it is judged by what was read."""
+    probation_rest: float = 30.0
+    """Days that it stays on the horizon if it is demoted; twice as many each further time."""
 
 
 class Signing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,7 +1,7 @@
 """Decided promotions and customers' requests go to the exchange, without a run.
 
 Three sources, each with its own cursor:
-1. rows of `promotions` up to a version whose blocking checks passed in the run that reported it;
+1. rows of `promotions` and `probation` up to versions whose blocking checks passed in the run that reported them;
 2. rows of `requests` of kind promote, exclude and lift that came by table (exclusions and lifts first, in the
    order they were asked for); kinds that don't exist are refused;
 3. late links: URLs of a promoted host that pages showed while its promotion was under way. Cells that did
@@ -9,6 +9,7 @@ Three sources, each with its own cursor:
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import dagster as dg
 import msgspec
@@ -17,7 +18,7 @@ from crawl_platform.clock import Clock
 from crawl_platform.errors import ConfigurationError
 from crawl_platform.fleet.client import FleetClient
 from crawl_platform.lake.extension import literal, open_duckdb
-from crawl_platform.settings import Settings
+from crawl_platform.settings import Orchestration, Settings
 from resources.cadence import Cadence
 from resources.fleet import FleetResource
 from resources.lake import LakeResource
@@ -57,10 +58,12 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """`event`: last event of the asset that was handled; `version`: of `promotions`, published up to here."""
+    """`event`: last event of the asset that was handled; `version`: of `promotions`, published up to here, `judged` of
+    `probation`."""
 
     event: int = 0
     version: int = -1
+    judged: int = -1
     requests: RequestCursor = RequestCursor()
     late: tuple[Published, ...] = ()
 
@@ -69,32 +72,60 @@ class Handover:
     """One tick's work: what it publishes through `client` and remembers of it."""
 
     def __init__(
-        self, lake: LakeResource, client: FleetClient, now: float, most_urls: int, log: Callable[..., None]
+        self,
+        lake: LakeResource,
+        client: FleetClient,
+        now: float,
+        limits: Orchestration,
+        log: Callable[..., None],
     ) -> None:
         self._lake = lake
         self._store = lake.open()
         self._client = client
         self._now = now
-        self._most_urls = most_urls
+        self._most_urls = limits.promotion_urls
+        self._most_pages = limits.probation_pages
         self._log = log
         self.published: list[Published] = []
+        self.demoted: set[str] = set()
 
     def decided(self, since: int, until: int) -> None:
         """Source 1: rows of `promotions` after version `since`, up to `until`."""
-        source = literal(str(self._store.path("promotions")))
+        for row in self._rows("promotions", "urls, requested, position", since, until, "position, host"):
+            bound = 0 if row["requested"] else self._most_pages
+            self._promote(row["host"], row["urls"] or [], row["decision_id"], row["reason"], bound)
+
+    def judged(self, since: int, until: int) -> None:
+        """Source 1 as well: rows of `probation`."""
+        for row in self._rows("probation", "urls, verdict", since, until, "host"):
+            host, decision, reason = row["host"], row["decision_id"], row["reason"]
+            if row["verdict"] == "passed":
+                self._promote(host, row["urls"] or [], decision, f"has passed probation: {reason}", 0)
+                continue
+            self.demoted.add(host)
+            try:
+                self._client.demote(host, decision_id=decision, reason=reason)
+            except ConfigurationError as error:
+                self._log("demotion of %s vetoed: %s", host, error)
+                continue
+            self._log("demoted %s: %s", host, reason)
+
+    def _rows(self, table: str, columns: str, since: int, until: int, order: str) -> list[dict[str, Any]]:
+        source = literal(str(self._store.path(table)))
         older = f"ANTI JOIN delta_scan({source}, version => {since}) o ON o.decision_id = n.decision_id"
         query = f"""
-            SELECT n.decision_id, n.host, n.reason, n.urls FROM delta_scan({source}, version => {until}) n
-            {older if since >= 0 else ""} ORDER BY n.decided_at, n.position, n.host
+            SELECT decision_id, host, reason, {columns} FROM delta_scan({source}, version => {until}) n
+            {older if since >= 0 else ""} ORDER BY decided_at, {order}
         """
         with open_duckdb() as connection:
-            rows = connection.execute(query).to_arrow_table().to_pylist()
-        for row in rows:
-            self._promote(row["host"], row["urls"] or [], row["decision_id"], row["reason"])
+            rows: list[dict[str, Any]] = connection.execute(query).to_arrow_table().to_pylist()
+        return rows
 
-    def _promote(self, host: str, urls: list[str], decision_id: str, reason: str) -> None:
+    def _promote(self, host: str, urls: list[str], decision_id: str, reason: str, bound: int) -> None:
         try:
-            self._client.promote(host, urls or [f"https://{host}/"], decision_id=decision_id, reason=reason)
+            self._client.promote(
+                host, urls or [f"https://{host}/"], decision_id=decision_id, reason=reason, most_pages=bound
+            )
         except ConfigurationError as error:
             self._log("promotion of %s vetoed: %s", host, error)
             return
@@ -115,7 +146,7 @@ class Handover:
             refuse(self._store, request, str(error), self._now, "promotion sensor")
             return
         reason = f"asked for by {request.requested_by}: {request.reason or 'no reason given'}"
-        self._promote(request.target, urls, request.request_id, reason)
+        self._promote(request.target, urls, request.request_id, reason, 0)
 
     def _bar(self, request: Request) -> None:
         if request.kind == "exclude":
@@ -127,7 +158,7 @@ class Handover:
 
     def late_links(self, published: tuple[Published, ...], times: tuple[float, ...]) -> tuple[Published, ...]:
         """Source 3: look for late links of the hosts whose time it is; returns those still to be looked at."""
-        waiting = [p for p in published if p.looked < len(times)]
+        waiting = [p for p in published if p.looked < len(times) and p.host not in self.demoted]
         due = [p for p in waiting if self._now - p.at >= times[p.looked]]
         late = self._late_urls([p.host for p in due]) if due else {}
         for promotion in due:
@@ -172,29 +203,31 @@ def promotion_sensor(cadence: Cadence) -> dg.SensorDefinition:
         if not store.exists():
             return dg.SkipReason(f"There is no lake at {store.root} yet: start a crawl.")
         cursor = msgspec.json.decode(context.cursor or "{}", type=Cursor)
-        most = crawl_settings.orchestration.promotion_urls
-        handover = Handover(lake, fleet.client(), clock.now(), most, context.log.info)
+        limits = crawl_settings.orchestration
+        handover = Handover(lake, fleet.client(), clock.now(), limits, context.log.info)
         requests, read = new_requests(store, (*BARS, "promote"), cursor.requests, unknown=True)
         for request in sorted(requests, key=lambda r: (0, r.at) if r.kind in BARS else (1, 0.0)):
             handover.asked(request)
-        event, version = passed_version(context.instance, cursor)
+        event, version, judged = passed_versions(context.instance, cursor)
+        if judged > cursor.judged:
+            handover.judged(cursor.judged, judged)
         if version > cursor.version:
             handover.decided(cursor.version, version)
         late = (*handover.late_links(cursor.late, cadence.late_links), *handover.published)
-        following = Cursor(event, version, read, late)
+        following = Cursor(event, version, judged, read, late)
         outcome = f"{len(handover.published)} hosts promoted, {len(requests)} requests handled."
         return dg.SensorResult(skip_reason=outcome, cursor=msgspec.json.encode(following).decode())
 
     return promotion
 
 
-def passed_version(instance: dg.DagsterInstance, cursor: Cursor) -> tuple[int, int]:
-    """(last event handled, version of `promotions` that may be published) after the newest events.
+def passed_versions(instance: dg.DagsterInstance, cursor: Cursor) -> tuple[int, int, int]:
+    """(last event handled, versions of `promotions` and `probation` that may be published) after the newest events.
 
     An event counts if every blocking check of its own run passed; a failed one is passed over, and one
     whose run has not said yet is waited for.
     """
-    event, version = cursor.event, cursor.version
+    event, version, judged = cursor.event, cursor.version, cursor.judged
     selection = dg.AssetRecordsFilter(ASSET, after_storage_id=event or None)
     for record in instance.fetch_materializations(selection, limit=EVENTS_PER_TICK, ascending=True).records:
         passed = _checks_passed(instance, record.run_id)
@@ -202,8 +235,10 @@ def passed_version(instance: dg.DagsterInstance, cursor: Cursor) -> tuple[int, i
             break
         event = record.storage_id
         if passed and record.asset_materialization:
-            version = max(version, _number(record.asset_materialization.metadata["delta_version"]))
-    return event, version
+            told = record.asset_materialization.metadata
+            version = max(version, _number(told["delta_version"]))
+            judged = max(judged, _number(told["probation_version"]))
+    return event, version, judged
 
 
 def _number(value: dg.MetadataValue) -> int:

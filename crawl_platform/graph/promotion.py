@@ -1,11 +1,11 @@
 """Which horizon hosts become seed: rules over ranks, each verdict with its cause in words.
 
 Hosts are taken in order of trust. A host is held if an operator excluded it, its trust lies below the
-floor, too few independent seed hosts link to it, or it looks like a link farm; the rest are promoted
-until the quota is used up.
+floor, too few independent seed hosts link to it, it was demoted lately, or it looks like a link farm; the
+rest are promoted until the quota is used up.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 FLOOR_SHARE = 0.001
@@ -44,24 +44,35 @@ class Rules(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`cause` is one word: promoted, excluded, floor, support or spam."""
+    """`cause` is one word: promoted, excluded, floor, support, rest or spam. `demotion`: why it rests, in words."""
 
     candidate: Candidate
     cause: str
+    demotion: str = ""
 
     @property
     def promoted(self) -> bool:
         return self.cause == "promoted"
 
 
-def decide(candidates: Iterable[Candidate], rules: Rules, excluded: Callable[[str], bool]) -> list[Verdict]:
-    """Verdicts in order of position, until the quota is used up or the floor reached."""
+NOBODY: Mapping[str, str] = {}
+
+
+def decide(
+    candidates: Iterable[Candidate],
+    rules: Rules,
+    excluded: Callable[[str], bool],
+    resting: Mapping[str, str] = NOBODY,
+) -> list[Verdict]:
+    """Verdicts in order of position, until the quota is used up or the floor reached. `resting`: hosts that were
+    demoted lately → why, and until when."""
     verdicts: list[Verdict] = []
     promoted = held = 0
     for candidate in sorted(candidates, key=lambda c: c.position):
         if promoted >= rules.quota or candidate.trust <= 0:
             break
-        verdict = Verdict(candidate, _cause(candidate, rules, excluded))
+        demotion = resting.get(candidate.host, "")
+        verdict = Verdict(candidate, _cause(candidate, rules, excluded, bool(demotion)), demotion)
         promoted += verdict.promoted
         held += not verdict.promoted
         if verdict.promoted or held <= MOST_HELD:
@@ -71,20 +82,22 @@ def decide(candidates: Iterable[Candidate], rules: Rules, excluded: Callable[[st
     return verdicts
 
 
-def _cause(candidate: Candidate, rules: Rules, excluded: Callable[[str], bool]) -> str:
+def _cause(candidate: Candidate, rules: Rules, excluded: Callable[[str], bool], rests: bool) -> str:
     if excluded(candidate.host):
         return "excluded"
     if candidate.trust < rules.floor:
         return "floor"
     if candidate.independent_support < rules.min_support:
         return "support"
+    if rests:
+        return "rest"
     return "promoted" if candidate.eligible else "spam"
 
 
 def explain(verdict: Verdict, rules: Rules, supporters: Sequence[str], horizon: int) -> str:
     """The verdict in a sentence that needs no knowledge of graphs. `supporters` are seed hosts that link to the
     host, `horizon` is the number of horizon hosts ranked."""
-    candidate, cause = verdict
+    candidate, cause, demotion = verdict
     place = f"rank {candidate.position} of {horizon} horizon hosts"
     linked = f"linked by {_count(candidate.independent_support, 'independent seed host')}{_named(supporters)}"
     if cause == "promoted":
@@ -97,6 +110,8 @@ def explain(verdict: Verdict, rules: Rules, supporters: Sequence[str], horizon: 
         linking = f"linked by {_count(candidate.support, 'seed host')}{_named(supporters)}"
         counted = f"{candidate.independent_support} independent and proven, {rules.min_support} needed"
         return f"{linking}; {counted}; {place}"
+    if cause == "rest":
+        return f"{demotion}, although {linked}; {place}"
     return f"looks like a link farm: {_doubt(candidate)}, although {linked}"
 
 

@@ -58,6 +58,7 @@ NAMES = {
     "frontier": Names(("host", "url"), "snapshot_at"),
     "decisions": Names(("subject",), "decided_at", ("verdict", ("purged",))),
     "promotions": Names(("host",), "decided_at"),
+    "probation": Names(("host",), "decided_at"),
     "crawl_schedule": Names(("host",), "starts_at"),
     "host_graph": Names(("src_host", "dst_host")),
     "host_ranks": Names(("host",)),

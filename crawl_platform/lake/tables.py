@@ -227,9 +227,9 @@ HOSTS = Table(
         _c(
             "event",
             S,
-            "seeded, promoted, excluded, demoted (back to the horizon), purged (its state has left the cell), robots (read), robots_given_up"
-            " (unreachable for too long), preferences (new), backoff (begun), paced (the delay in force is another),"
-            " trap (met), trimmed (its queue).",
+            "seeded, promoted, excluded, demoted (back to the horizon), purged (its state has left the cell), robots"
+            " (read), robots_given_up (unreachable for too long), preferences (new), backoff (begun), paced (the delay"
+            " in force is another), trap (met), trimmed (its queue).",
             True,
         ),
         _c("state", S, "State after the event: seed, excluded; horizon if demoted.", True),
@@ -341,7 +341,9 @@ REQUESTS = Table(
     (
         _c("request_id", S, "Chosen by the requester; repeated ids are the same request.", True),
         _c("requested_at", TIME, "When it was asked.", True),
-        _c("kind", S, "recrawl, promote, exclude, lift (an exclusion), purge or trim (a queue).", True),
+        _c(
+            "kind", S, "recrawl, promote, exclude, lift (an exclusion), purge, trim (a queue) or watch.", True
+        ),
         _c("target", S, "A URL, a host or *.domain.", True),
         _c("requested_by", S, "Person or system.", True),
         _c("via", S, "exchange: already published; table: a sensor publishes it.", True),
@@ -358,7 +360,7 @@ DECISIONS = Table(
     (
         _c("decision_id", S, "Derived from inputs and subject: the same inputs give the same id.", True),
         _c("decided_at", TIME, "When.", True),
-        _c("kind", S, "promotion or schedule; of a request that was refused, its kind.", True),
+        _c("kind", S, "promotion, probation or schedule; of a request that was refused, its kind.", True),
         _c("subject", S, "Host, URL or group.", True),
         _c("verdict", S, "promoted, held, allocated …", True),
         _c("reason", S, "In words."),
@@ -445,6 +447,31 @@ PROMOTIONS = Table(
         _c("independent_support", I64, "Independent seed hosts that link to it."),
         _c("supporters", pa.list_(S), "Some of the seed hosts that link to it."),
         _c("urls", pa.list_(S), "Known URLs handed to the frontier with it."),
+        _c("input_versions", pa.map_(S, I64), "Delta versions that it was computed from.", True),
+        _c("date", DATE, "UTC day (partition).", True),
+    ),
+)
+
+PROBATION = Table(
+    "probation",
+    "One verdict about a promoted host, by what was read of it.",
+    "dagster",
+    (
+        _c("decision_id", S, "Row of `decisions`.", True),
+        _c("host", S, "Promoted host.", True),
+        _c("promotion", S, "Its promotion: a decision_id of `promotions`.", True),
+        _c("decided_at", TIME, "When it was decided.", True),
+        _c("verdict", S, "passed, or demoted: it goes back to the horizon.", True),
+        _c("reason", S, "In words.", True),
+        _c("days", F64, "Time since the promotion (days).", True),
+        _c("tried", I64, "Pages fetched since.", True),
+        _c("failed", I64, "Of these, could not be read.", True),
+        _c("copies", I64, "Of these, say what another page says.", True),
+        _c("thin", I64, "Of these, say next to nothing.", True),
+        _c("stuffed", I64, "Of these, hold little but links to other hosts.", True),
+        _c("demotions", I64, "Times that the host had been demoted before.", True),
+        _c("rests_until", TIME, "It is not promoted by its rank before; null if it has passed."),
+        _c("urls", pa.list_(S), "Known URLs handed to the frontier when it has passed."),
         _c("input_versions", pa.map_(S, I64), "Delta versions that it was computed from.", True),
         _c("date", DATE, "UTC day (partition).", True),
     ),
@@ -745,7 +772,7 @@ TABLES: dict[str, Table] = {
     t.name: t
     for t in (
         FETCHES, LINKS, PAGES, HOSTS, FRONTIER, FLEET_STATS, COMMITS, REQUESTS, DECISIONS,
-        HOST_GRAPH, HOST_RANKS, RELATED_HOSTS, PROMOTIONS, URL_GROUPS, CHANGE_RATES, COLD_PRIORS,
+        HOST_GRAPH, HOST_RANKS, RELATED_HOSTS, PROMOTIONS, PROBATION, URL_GROUPS, CHANGE_RATES, COLD_PRIORS,
         CRAWL_SCHEDULE, POLICY_COMPARISON, POLICY_EVALUATION, NEAR_DUPLICATES, PAGE_VALUES, USAGE, CRAWL_QUALITY,
         UPKEEP,
     )

@@ -259,6 +259,9 @@ class RememberingFleet:
     """Stands in for the fleet resource and its client; knows exclusions, and can be away."""
 
     promoted: dict[str, tuple[list[str], str, str]] = field(default_factory=dict)
+    bounds: dict[str, int] = field(default_factory=dict)
+    """Pages that may be known of hosts on probation."""
+    demoted: dict[str, str] = field(default_factory=dict)
     recrawled: list[tuple[str, str]] = field(default_factory=list)
     excluded: dict[str, str] = field(default_factory=dict)
     windows: list[ScheduleWindow] = field(default_factory=list)
@@ -287,13 +290,21 @@ class RememberingFleet:
         self.calls += 1
         return self.calls
 
-    def promote(self, host: str, urls: list[str], *, decision_id: str, reason: str) -> int:
+    def promote(
+        self, host: str, urls: list[str], *, decision_id: str, reason: str, most_pages: int | None = None
+    ) -> int:
         if host in self.excluded:
             raise ConfigurationError(f"{host} is excluded")
         sequence = self._call()
+        self.bounds[host] = self.bounds.get(host, 0) if most_pages is None else most_pages
         known = self.promoted.get(host, ([], "", ""))[0]
         self.promoted[host] = ([*known, *(u for u in urls if u not in known)], decision_id, reason)
         return sequence
+
+    def demote(self, host: str, *, decision_id: str, reason: str) -> int:
+        self.demoted[host] = reason
+        self.promoted.pop(host, None)
+        return self._call()
 
     def recrawl(self, url: str, *, request_id: str) -> int:
         if "://" not in url:
