@@ -23,7 +23,7 @@ def score(host: ChangingHost) -> float:
 @pytest.mark.parametrize(
     ("pages", "fastest", "slowest"),
     [
-        (40, 10, 3_600),
+        pytest.param(40, 10, 3_600, marks=pytest.mark.long),
         pytest.param(120, 10, 3_600, marks=pytest.mark.long),
         pytest.param(120, 2, 300, marks=pytest.mark.long),
     ],

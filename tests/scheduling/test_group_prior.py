@@ -152,6 +152,7 @@ def test_a_group_that_nearly_always_had_changed_does_not_run_away(pages, runs_aw
     assert bool(ratio > 5.0) is runs_away
 
 
+@pytest.mark.long
 def test_the_interval_holds_the_truth_four_times_in_five():
     hits = []
     for seed in SEEDS:
