@@ -13,6 +13,7 @@ from crawl_platform.clock import as_datetime
 from crawl_platform.fleet.live import live_stores
 from crawl_platform.frontier.kv import OrderedKV, prefix_end
 from crawl_platform.frontier.records import (
+    FRESHLANE,
     LANES,
     STATES,
     HostRecord,
@@ -22,6 +23,7 @@ from crawl_platform.frontier.records import (
     lane_prefix,
     parse_queue_key,
     shard_range,
+    url_key,
     url_prefix,
 )
 from crawl_platform.lake.lake import Lake
@@ -168,3 +170,23 @@ def shard_loads(home: Path, lake: Lake) -> dict[int, ShardLoad]:
         load.hosts, load.known = load.hosts + 1, load.known + queue.known
         load.queued += queue.queued
     return loads
+
+
+def watched_pages(home: Path) -> Iterator[dict[str, Any]]:
+    """The pages that wait for their next visit in the freshlane, by host."""
+    for _, kv in live_stores(home):
+        for key, _ in kv.scan(b"h", prefix_end(b"h")):
+            shard, host = int.from_bytes(key[1:3], "big"), key[3:].decode()
+            prefix = lane_prefix(shard, host, FRESHLANE)
+            for place, _ in kv.scan(prefix, prefix_end(prefix)):
+                rank, url = parse_queue_key(place, len(prefix))
+                data = kv.get(url_key(shard, host, url))
+                record = decode(data, UrlRecord) if data is not None else UrlRecord()
+                if record.every:
+                    seen = record.last_success_at
+                    yield {
+                        "url": url,
+                        "every": record.every,
+                        "due_at": as_datetime(rank / 1000),
+                        "last_success_at": as_datetime(seen) if seen else None,
+                    }

@@ -277,11 +277,11 @@ class Links:
             place = Place(encode(entry), entry.rank, _queue(door, entry), encode(waiting(entry)), FRESHLANE)
         elif found.kind == PAGE and not found.sitemap and not found.lastmod:
             like = template, found.depth, found.hops, found.value
-            place = door.places.get(like)
-            if place is None:
+            if like not in door.places:
                 entry = self._entry(door, found, template)
                 data, waits = encode_found(entry), waiting_found(entry)
-                place = door.places[like] = Place(data, entry.rank, _queue(door, entry), waits)
+                door.places[like] = Place(data, entry.rank, _queue(door, entry), waits)
+            place = door.places[like]
         else:
             entry = self._entry(door, found, template)
             self._listed.entered(door.host, entry, found)

@@ -28,6 +28,7 @@ from crawl_platform.frontier.records import (
     DROPPED,
     FASTLANE,
     FETCHED,
+    FRESHLANE,
     GONE,
     NO_LANE,
     PAGE,
@@ -54,6 +55,8 @@ LOOKED_AT_AGAIN = {
 read anew (RFC 9309 2.4): a site that forbade everything by mistake, or a use that it allows now, is not lost for good;
 the day has a new budget, and the policy about uses may be another one. A look is no request: as long as nothing has
 changed, the URL waits as long again."""
+FRESH_LINKS = 32
+"""New links of one visit of a watched page that are fetched at once, at most; the others wait like any link."""
 PAGES_AT_ONCE = 64
 """Pages whose links are looked up together."""
 
@@ -120,10 +123,12 @@ class Planner:
         self._over.count_dead(lease.host, is_dead(record) - dead)
         self._learn_order(result)
         self._links.foresee(found.url for found in result.found)
+        self._links.fresh = FRESH_LINKS if record.every and not first else 0
         for found in result.found:
             # A redirect to what the host's rules take for the same URL: followed as it stands, or it never arrives.
             as_it_is = result.disposition == "redirect" and self._links.form(found.url) == lease.url
             self._links.enter(found, lease.host, as_it_is=as_it_is)
+        self._links.fresh = 0
 
     def _learn_order(self, result: PageResult) -> None:
         """What an ended fetch tells about the order of parameters at its host."""
@@ -174,6 +179,8 @@ class Planner:
         elif record.fails:
             wait = self._frontier.limits(host).retry_delay * 2 ** min(record.fails - 1, 10)
             lane = REFRESH if record.last_success_at else DISCOVERY
+        elif record.every:
+            wait, lane = record.every, FRESHLANE
         else:
             self._over.enqueue(host, url, record, REFRESH, self._due(host, record))
             return
@@ -245,23 +252,49 @@ class Planner:
 
     def recrawl(self, url: str, request_id: str) -> str:
         """Put a URL of a seed host into the fastlane. Returns queued, horizon or excluded."""
+        host, url, record, verdict = self._asked_for(url)
+        if record is None:
+            return verdict
+        self._over.unqueue(host, url, record)
+        self._over.revive(host, record)
+        record.request_id = request_id
+        self._over.enqueue(host, url, record, FASTLANE, int(self._now * 1000))
+        self._over.store(host, url, record)
+        return "queued"
+
+    def _asked_for(self, url: str) -> tuple[str, str, UrlRecord | None, str]:
+        """Host, URL as it is known there, its record (a new one, if need be), and queued; no record, and what its host
+        is instead, if it may not be fetched."""
         host = host_of(url)
         url = self._links.form(url)
         state = self._over.state(host)
-        if state != SEED:
-            return state
-        if self._frontier.book.bars(host, url):
-            return EXCLUDED
+        if state != SEED or self._frontier.book.bars(host, url):
+            return host, url, None, state if state != SEED else EXCLUDED
         record = self._over.load(host, url)
         if record is None:
             record = UrlRecord(value=value_at(0), group=self._group(host, url), discovered_at=self._now)
             self._over.host(host).known += 1
             self.plan.new_urls += 1
             self.plan.digests.append(digest_of(url_key(self._frontier.book.shard(host), host, url)))
-        self._over.unqueue(host, url, record)
-        self._over.revive(host, record)
-        record.request_id = request_id
-        self._over.enqueue(host, url, record, FASTLANE, int(self._now * 1000))
+        return host, url, record, "queued"
+
+    def watch(self, url: str, every: float) -> str:
+        """Visit a page of a seed host every so many seconds from now on, for the links that it brings; 0: as any
+        other page again. Returns queued, horizon or excluded."""
+        host, url, record, verdict = self._asked_for(url)
+        if record is None:
+            return verdict
+        record.every = max(every, self._frontier.refresh.watch_min) if every > 0 else 0.0
+        if record.lane != FASTLANE:  # else it comes into its lane after that
+            self._over.unqueue(host, url, record)
+            self._over.revive(host, record)
+            if record.every:
+                due = record.last_success_at + record.every
+                self._over.enqueue(host, url, record, FRESHLANE, int(max(due, self._now) * 1000))
+            elif record.last_success_at:
+                self._over.enqueue(host, url, record, REFRESH, self._due(host, record))
+            else:
+                self._over.enqueue(host, url, record, DISCOVERY, self._over.discovery_rank(record.value))
         self._over.store(host, url, record)
         return "queued"
 
