@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from assets.automation import DAILY
 from crawl_platform.lake.tables import COLD_PRIORS
+from crawl_platform.lake.views import SUCCESSES
 from crawl_platform.scheduling.cold_prior import (
     LEAST_GROUPS,
     LEAST_HOSTS,
@@ -27,17 +28,54 @@ from resources.lake import LakeResource, version_metadata
 
 GROUP = "change_rates"
 OWNERS = ["team:crawl"]
-INPUTS = ("change_rates", "url_groups", "host_ranks")
+INPUTS = ("change_rates", "url_groups", "host_ranks", "fetches", "links", "pages", "frontier")
 WATCHED = 20
 """Checks from which on a group's rate is taken for known."""
 COLD = 8
 """Checks below which a group's prior comes from the model."""
 
-LOOKS = """
+WORDS = 8
+"""Texts of links, and types, of a group that the model is told: the most frequent ones."""
+LOOKS = f"""
+WITH page AS (
+    SELECT host, url, arg_max(group_id, started_at) AS group_id FROM fetches
+    WHERE kind = 'page' AND group_id > 0 GROUP BY host, url
+), useful AS (
+    SELECT host, avg((changed OR (outcome = 'ok' AND previous_success_at IS NULL))::INTEGER) AS share FROM fetches
+    WHERE kind = 'page' AND outcome IN {SUCCESSES} GROUP BY host
+), pointed AS (
+    SELECT p.host, p.group_id, l.src_host, lower(trim(coalesce(l.anchor, ''))) AS anchor, count(*) AS n
+    FROM links_now l JOIN page p ON p.url = l.dst_url GROUP BY ALL
+), linkers AS (
+    SELECT p.host, p.group_id, avg(h.trust) AS linked_by, avg(u.share) AS linkers_useful
+    FROM (SELECT DISTINCT host, group_id, src_host FROM pointed WHERE src_host <> host) p
+    LEFT JOIN host_ranks h ON h.host = p.src_host LEFT JOIN useful u ON u.host = p.src_host
+    GROUP BY p.host, p.group_id
+), said AS (
+    SELECT host, group_id, array_to_string(list(anchor ORDER BY n DESC, anchor)[1:{WORDS}], ' ') AS anchors FROM (
+        SELECT host, group_id, anchor, sum(n) AS n FROM pointed WHERE anchor <> '' GROUP BY ALL
+    ) GROUP BY host, group_id
+), declared AS (
+    SELECT host, group_id, array_to_string(list(entity ORDER BY n DESC, entity)[1:{WORDS}], ' ') AS types FROM (
+        SELECT p.host, p.group_id, entity, count(*) AS n
+        FROM (SELECT url, unnest(list_distinct(entity_types)) AS entity FROM pages_now) e JOIN page p ON p.url = e.url
+        GROUP BY ALL
+    ) GROUP BY host, group_id
+), listed AS (
+    SELECT host, group_id, avg((second_group_id IS NOT NULL)::INTEGER) AS listed,
+        avg((lastmod IS NOT NULL)::INTEGER) AS dated
+    FROM frontier_now WHERE kind = 'page' GROUP BY host, group_id
+)
 SELECT r.host, r.group_id, r.template, r.checks, r.rate, r.prior_a, g.depth, g.in_links, g.main_links,
-    g.known_urls, h.trust
+    g.known_urls, h.trust, coalesce(s.anchors, '') AS anchors, coalesce(d.types, '') AS types,
+    f.listed, f.dated, l.linked_by, l.linkers_useful
 FROM change_rates r JOIN url_groups g ON g.host = r.host AND g.group_id = r.group_id
-LEFT JOIN host_ranks h ON h.host = r.host ORDER BY r.host, r.group_id
+LEFT JOIN host_ranks h ON h.host = r.host
+LEFT JOIN said s ON s.host = r.host AND s.group_id = r.group_id
+LEFT JOIN declared d ON d.host = r.host AND d.group_id = r.group_id
+LEFT JOIN listed f ON f.host = r.host AND f.group_id = r.group_id
+LEFT JOIN linkers l ON l.host = r.host AND l.group_id = r.group_id
+ORDER BY r.host, r.group_id
 """
 
 
@@ -52,7 +90,7 @@ class Outcome:
 
 
 @dg.asset(
-    deps=["change_rates", "url_groups", "host_ranks"],
+    deps=list(INPUTS),
     group_name=GROUP,
     owners=OWNERS,
     kinds={"delta", "python", "scikitlearn"},
@@ -125,6 +163,12 @@ def _looks(table: pa.Table) -> Looks:
         main_share=numbers("main_links"),
         known_urls=numbers("known_urls"),
         trust=numbers("trust"),
+        anchors=table["anchors"].to_pylist(),
+        types=table["types"].to_pylist(),
+        listed=numbers("listed"),
+        dated=numbers("dated"),
+        linked_by=numbers("linked_by"),
+        linkers_useful=numbers("linkers_useful"),
     )
 
 

@@ -1,7 +1,8 @@
 """How often pages of a group change, guessed from what the group looks like, before it has been watched.
 
-A gradient-boosted tree model of ln(rate) on the words of the path template, depth, links and the host's trust.
-It is judged on hosts that it has not seen, against the guess that every group is like the mean.
+A gradient-boosted tree model of ln(rate) on the words of the path template, the words of links to the group's pages
+and where these stand, depth, sitemaps, the types that its pages declare, and the host's trust. It is judged on hosts
+that it has not seen, against the guess that every group is like the mean.
 """
 
 import re
@@ -16,6 +17,8 @@ Floats = NDArray[np.float64]
 
 TOKENS = 32
 """Columns that words of templates are hashed to; with a few dozen different words most are alone in theirs."""
+ANCHOR_TOKENS, TYPE_TOKENS = 16, 16
+"""The same for words of links, and for declared types (Article, Product): there are fewer that tell much."""
 FOLDS = 5
 LEAST_GROUPS, LEAST_HOSTS = 30, 5
 """Fewer well-watched groups or hosts than this teach nothing that would hold elsewhere."""
@@ -25,7 +28,12 @@ _WORD = re.compile(r"[a-z]+|[#*]")
 
 @dataclass(frozen=True)
 class Looks:
-    """What G groups look like; arrays (G,)."""
+    """What G groups look like; texts by group, else arrays (G,).
+
+    `anchors`: words of links to its pages; `types`: what its pages say they are about; `listed`, `dated`: share of its
+    URLs that a sitemap or feed lists, and whose lastmod it tells; `linked_by`: mean trust of the hosts that link to its
+    pages; `linkers_useful`: share of fetches on these hosts that brought something new.
+    """
 
     template: Sequence[str]
     depth: Floats
@@ -33,9 +41,15 @@ class Looks:
     main_share: Floats
     known_urls: Floats
     trust: Floats
+    anchors: Sequence[str]
+    types: Sequence[str]
+    listed: Floats
+    dated: Floats
+    linked_by: Floats
+    linkers_useful: Floats
 
     def features(self) -> Floats:
-        """(G, TOKENS + 6); what is unknown is NaN, which the trees take as it is."""
+        """(G, TOKENS + ANCHOR_TOKENS + TYPE_TOKENS + 10); what is unknown is NaN, which the trees take as it is."""
         columns = (
             self.depth,
             np.log1p(self.in_links),
@@ -43,15 +57,24 @@ class Looks:
             np.log1p(self.known_urls),
             np.log(np.maximum(self.trust, 1e-12)),
             np.array([t.count("/") for t in self.template], np.float64),
+            self.listed,
+            self.dated,
+            np.log(np.maximum(self.linked_by, 1e-12)),
+            self.linkers_useful,
         )
-        return np.column_stack([_hashed(self.template), *columns])
+        words = (
+            _hashed(self.template, TOKENS),
+            _hashed(self.anchors, ANCHOR_TOKENS),
+            _hashed(self.types, TYPE_TOKENS),
+        )
+        return np.column_stack([*words, *columns])
 
 
-def _hashed(templates: Sequence[str]) -> Floats:
-    counts = np.zeros((len(templates), TOKENS))
-    for row, template in enumerate(templates):
-        for word in _WORD.findall(template.lower()):
-            counts[row, xxhash.xxh32_intdigest(word.encode()) % TOKENS] += 1.0
+def _hashed(texts: Sequence[str], columns: int) -> Floats:
+    counts = np.zeros((len(texts), columns))
+    for row, text in enumerate(texts):
+        for word in _WORD.findall(text.lower()):
+            counts[row, xxhash.xxh32_intdigest(word.encode()) % columns] += 1.0
     return counts
 
 

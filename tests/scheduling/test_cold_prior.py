@@ -19,6 +19,12 @@ def looks(random, templates: list[str]) -> Looks:
         main_share=random.random(n),
         known_urls=random.integers(1, 500, n).astype(float),
         trust=random.exponential(0.01, n),
+        anchors=[""] * n,
+        types=[""] * n,
+        listed=random.random(n),
+        dated=random.random(n),
+        linked_by=random.exponential(0.01, n),
+        linkers_useful=random.random(n),
     )
 
 
@@ -76,9 +82,32 @@ def test_it_guesses_the_same_each_time(web):
 
 def test_what_is_not_known_of_a_group_is_no_obstacle(web):
     found, rate, _ = web
-    unknown = Looks(["/new/*"], *(np.array([np.nan]) for _ in range(5)))
+    nothing = {name: np.array([np.nan]) for name in Looks.__dataclass_fields__}
+    unknown = Looks(**{**nothing, "template": ["/new/*"], "anchors": [""], "types": [""]})
 
     assert np.all(np.isfinite(predict(found.features(), rate, unknown.features())))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("types", {True: "NewsArticle WebPage", False: "Product WebPage"}),
+        pytest.param("anchors", {True: "latest news", False: "terms and conditions"}, marks=pytest.mark.long),
+        pytest.param("dated", {True: 1.0, False: 0.0}, marks=pytest.mark.long),
+        pytest.param("linkers_useful", {True: 0.9, False: 0.1}, marks=pytest.mark.long),
+    ],
+)
+def test_each_of_what_is_told_of_a_group_can_teach_its_rate(web, name, told):
+    """Hosts whose templates say nothing. Ablation: without this one feature the guess is no better than the mean."""
+    found, _, host = web
+    random = np.random.default_rng(11)
+    lively = random.random(len(host)) < 0.5
+    rate = np.where(lively, 2.0, -3.0) + random.normal(0, 0.2, len(host))
+    plain = Looks(**{**found.__dict__, "template": ["/p/*"] * len(host)})
+    values = [told[bool(is_lively)] for is_lively in lively]
+    telling = Looks(**{**plain.__dict__, name: values if isinstance(values[0], str) else np.array(values)})
+
+    assert judge(telling.features(), rate, host).model < 0.3 * judge(plain.features(), rate, host).model
 
 
 def test_a_feature_that_no_group_has_is_left_out(web):
