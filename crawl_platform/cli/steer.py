@@ -261,6 +261,10 @@ def promotions(why: str | None, as_json: bool, home: Path) -> None:
             )
             click.echo(f"  linked by: {', '.join(row['supporters'] or [])}")
             click.echo(f"  decision {row['decision_id']} from {versions_text(row['input_versions'])}")
+        for verdict in crawl.lake.query(VERDICTS, [why]).to_pylist():
+            click.echo(
+                f"{why} {_became(verdict['verdict'])} at {verdict['decided_at']:%Y-%m-%d %H:%M:%S}: {verdict['reason']}"
+            )
     else:
         columns = {
             "decided_at": "decided",
@@ -272,6 +276,13 @@ def promotions(why: str | None, as_json: bool, home: Path) -> None:
         for row in rows:
             row["linked_by"] = "a customer's request" if row["requested"] else _some(row["supporters"] or [])
         print_rows(rows, columns, f"{why} was not promoted" if why else "nothing has been promoted yet")
+
+
+VERDICTS = "SELECT verdict, decided_at, reason FROM probation WHERE host = $1 ORDER BY decided_at"
+
+
+def _became(verdict: str) -> str:
+    return "passed probation" if verdict == "passed" else "was demoted"
 
 
 def _promoted_by_hand(crawl: Crawl, host: str) -> list[dict[str, Any]]:

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.promotion.__main__ import LINES, all_crawled
+from bench.promotion.__main__ import LINES, all_crawled, seed_only
 from bench.promotion.score import area, scores, see, shipped, trust_alone
+from bench.promotion.seed_only import Crawl
 from bench.promotion.web import HONEST, SCENARIOS, TARGET, Farms, Plan, host_arcs, make_web
 
 FEW = Plan(trusted=100, untrusted=400, honest=600)
@@ -58,3 +59,30 @@ def test_the_lines_hold_on_webs_of_full_size():
     assert report["holds"]
     assert all(of["shipped"]["auc"]["mean"] >= 0.90 for of in report["scenarios"].values())
     assert LINES["farms_in_top"] == 0
+
+
+def crawled(*options):
+    """300 promotions in a small web of which only the trusted hosts are crawled."""
+    plan = replace(small("hijacked_40_10"), only_trusted_crawled=True, trusted_links=1.0)
+    crawl = Crawl(make_web(plan, 5), np.random.default_rng(5), *options)
+    crawl.run()
+    return crawl.found()
+
+
+def test_where_only_trusted_hosts_are_crawled_who_set_a_link_keeps_farms_out_and_probation_demotes_them():
+    """Ablation: without the first all farms are promoted, without the second those that were stay."""
+    assert crawled()["farm_hosts_promoted"] <= 1
+    assert crawled()["farm_hosts_kept"] == 0
+
+    unguarded = crawled(False, True)
+    assert unguarded["farm_hosts_promoted"] == 6
+    assert crawled(False, False)["farm_hosts_kept"] == 6
+    assert unguarded["farm_hosts_kept"] < 6
+
+
+@pytest.mark.long
+def test_the_lines_hold_where_only_trusted_hosts_are_crawled():
+    report = seed_only([11, 12])
+
+    assert report["holds"]
+    assert report["scenarios"]["hijacked_40_10"]["others"]["without_both"]["farm_hosts_promoted"]["min"] > 3
