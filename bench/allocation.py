@@ -74,8 +74,27 @@ def measure(seeds: list[int]) -> dict[str, Any]:
             found.setdefault(name, {})[kind] = {
                 "mean": float(np.mean(shares)), "min": min(shares), "by_seed": shares,
             }  # fmt: skip
-    holds = all(found["shipped"][kind]["mean"] >= line for kind, line in LINES.items())
-    return {"seeds": seeds, "of_oracle": found, "lines": LINES, "holds": holds}
+    verdicts = {kind: found["shipped"][kind]["mean"] >= line for kind, line in LINES.items()}
+    return {
+        "seeds": seeds,
+        "of_oracle": found,
+        "lines": LINES,
+        "verdicts": verdicts,
+        "holds": all(verdicts.values()),
+    }
+
+
+def in_words(report: dict[str, Any]) -> str:
+    """A line per rule, and one per line that the shipped one has to reach."""
+    told = []
+    for name, kinds in report["of_oracle"].items():
+        shares = (f"{kind} {share['mean']:.3f} (min {share['min']:.3f})" for kind, share in kinds.items())
+        told.append(f"{name:<10} {' '.join(shares)}")
+    for kind, line in report["lines"].items():
+        reached = report["of_oracle"]["shipped"][kind]["mean"]
+        verdict = "reached" if report["verdicts"][kind] else "NOT reached"
+        told.append(f"line {kind}: {line:.2f} of the oracle {verdict} ({reached:.3f})")
+    return "\n".join(told)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -87,14 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
         report = measure([int(seed) for seed in args.seeds.split(",")])
     except ValueError as error:
         parser.error(f"--seeds takes whole numbers by comma ({error})")
-    if args.json:
-        print(json.dumps(report))
-        return 0
-    for name, kinds in report["of_oracle"].items():
-        print(
-            f"{name:<10}",
-            *(f"{kind} {share['mean']:.3f} (min {share['min']:.3f})" for kind, share in kinds.items()),
-        )
+    print(json.dumps(report) if args.json else in_words(report))
     return 0
 
 

@@ -67,6 +67,11 @@ def table(report: dict[str, Any]) -> str:
             f"       {row['catch']['mean']:.3f}"
         )
     lines.append(f"seeds {report['seeds']}, true index to optimum {report['true_to_optimum']['mean']:.4f}")
+    if "lines" in report:
+        asked = f"mean {LINES['mean']}, least {LINES['min']}, days 30-60 {LINES['early']}"
+        lines.append(
+            f"lines of {report['policy']} ({asked}): {'reached' if report['holds'] else 'NOT reached'}"
+        )
     return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench import allocation
-from bench.allocation import FLAT, measure, undivided
+from bench.allocation import FLAT, in_words, measure, undivided
 from crawl_platform.scheduling import bandit
 from crawl_platform.scheduling.allocation import allocate
 from crawl_platform.scheduling.bandit import FADE, by_chance, expected_cost, worth
@@ -43,8 +43,20 @@ def test_the_bench_says_whether_the_lines_are_reached():
     report = measure([0])
 
     assert report["holds"]
+    assert report["verdicts"] == {"stationary": True, "drift": True}
+    assert "line drift: 0.90 of the oracle reached (0.9" in in_words(report)
     assert report["of_oracle"]["shipped"]["stationary"]["by_seed"] == [play(0)]
     assert report["of_oracle"]["greedy"]["drift"]["mean"] < report["of_oracle"]["shipped"]["drift"]["mean"]
+
+
+def test_a_line_that_is_missed_is_told_as_missed():
+    report = {
+        "of_oracle": {"shipped": {"drift": {"mean": 0.85, "min": 0.8}}},
+        "lines": {"drift": 0.9},
+        "verdicts": {"drift": False},
+    }
+
+    assert in_words(report).endswith("line drift: 0.90 of the oracle NOT reached (0.850)")
 
 
 def is_found(share: float, monkeypatch) -> bool:

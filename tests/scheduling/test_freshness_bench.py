@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from bench.freshness.__main__ import measure, read_params
+from bench.freshness.__main__ import measure, read_params, table
+from bench.freshness.figure import draw
 from crawl_platform.scheduling.comparison.crawl import crawl, overlaps, pick, rank_within
 from crawl_platform.scheduling.comparison.policies import POLICIES
 from crawl_platform.scheduling.comparison.world import Params, World, generate, optimum, reflected
@@ -75,6 +76,22 @@ def test_freshness_is_integrated_exactly() -> None:
     since, until = np.array([0.0, 12.0, 35.0, 21.0]), np.array([15.0, 33.0, 36.0, 29.0])
 
     assert overlaps(windows, np.array([1.0, 0.5, 2.0, 7.0]), since, until).tolist() == [5 + 4.0, 1.5 + 2.0]
+
+
+def test_a_report_says_whether_the_lines_are_reached_and_is_drawn_the_same_each_time(tmp_path: Path) -> None:
+    tiny = msgspec.structs.replace(SMALL, n_pages=60, fetch_per_day=6.0, tick_days=0.5)
+    report = measure(tiny, [1], ("bayes", "uniform"))
+
+    for name in ("a.svg", "b.svg"):
+        draw(report, tmp_path / name)
+
+    assert f"days 30-60 0.978): {'reached' if report['holds'] else 'NOT reached'}" in table(report)
+    assert len(report["course"]) == 3
+    assert 0.5 < report["early_ratio"]["mean"] < 1.2, "a world of thirty days has early days too"
+    assert report["others"]["uniform"]["paired_ratio"]["mean"] < 1.0
+    drawn = (tmp_path / "a.svg").read_bytes()
+    assert drawn == (tmp_path / "b.svg").read_bytes()
+    assert b">uniform<" in drawn
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawl_platform.scheduling.comparison.policies import POLICIES
-from crawl_platform.scheduling.comparison.world import World, optimum
+from crawl_platform.scheduling.comparison.world import Params, World, optimum
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 EARLY = (30.0, 60.0)
-"""Days by which a policy should have learnt most of what there is."""
+"""Days by which a policy should have learnt most of what there is; of a shorter world its second sixth."""
 STEP = 10.0
 """Days over which the course of freshness is averaged."""
 REACH = 8
@@ -37,11 +37,7 @@ class Score:
 def crawl(world: World, policy: str) -> Score:
     """From the first tick to the last. All copies are fresh at 0."""
     params, mind = world.params, POLICIES[policy](world)
-    steps = np.arange(0.0, params.horizon_days, STEP)
-    last_days = (params.horizon_days - params.measure_last_days, params.horizon_days)
-    windows = np.array(
-        [last_days, EARLY, *zip(steps, np.minimum(steps + STEP, params.horizon_days), strict=True)]
-    )
+    windows = measured_days(params)
     fresh, fetches, catches = np.zeros(len(windows)), 0, 0
     last = np.zeros(params.n_pages)
     stale_at = world.next_change(np.arange(params.n_pages), 0.0)
@@ -57,6 +53,20 @@ def crawl(world: World, policy: str) -> Score:
     fresh += overlaps(windows, world.importance, last, np.minimum(params.horizon_days, stale_at))
     late, early, *course = (fresh / (windows[:, 1] - windows[:, 0])).tolist()
     return Score(late, early, tuple(course), fetches, catches)
+
+
+def measured_days(params: Params) -> Floats:
+    """(windows, 2): first and last day of what a `Score` is measured over."""
+    end = params.horizon_days
+    early = EARLY if end >= EARLY[1] else (end / 6, end / 3)
+    steps = np.arange(0.0, end, STEP)
+    return np.array(
+        [
+            (end - params.measure_last_days, end),
+            early,
+            *zip(steps, np.minimum(steps + STEP, end), strict=True),
+        ]
+    )
 
 
 class Figures(msgspec.Struct, frozen=True):
