@@ -27,8 +27,9 @@ MOST_TEXTS = 200_000
 """Texts scored by one run: some three minutes."""
 MOST_LINKED = 500_000
 TEXTS_AT_ONCE = 500
-LATE = timedelta(days=1)
-"""Links that come into the lake later than this after they were seen are looked at once their page is read."""
+LATE = timedelta(minutes=15)
+"""Links that come into the lake later than this after they were seen are looked at once their page is read. It is the
+usual `fleet.silence_limit`: longer than a cell may keep what it has not committed."""
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 _OVER = ", ".join(f"'{o}'" for o, d in DISPOSITIONS.items() if d in ("gone", "refused"))

@@ -88,6 +88,8 @@ def in_words(facts: dict[str, Any]) -> list[str]:
         lines.append(f"  listed: {_listed_in_words(facts['listed'])}")
     if facts["group"] is not None:
         lines.append(f"  group:  {_group_in_words(facts['group'])}")
+    if facts["signals"] is not None:
+        lines.append(f"  worth:  {_signals_in_words(facts['signals'])}")
     if facts["belief"] is not None:
         lines.append(f"  belief: {_belief_in_words(facts['belief'])}")
     if state is not None and state["deadline_at"]:
@@ -120,6 +122,13 @@ def _listed_in_words(listed: dict[str, Any]) -> str:
             f"by {count_text(round(listed['claims_checked']), 'visit')}"
         )
     return f"{listed['sitemap']}: {said} ({trust})"
+
+
+def _signals_in_words(signals: dict[str, Any]) -> str:
+    named = ("business", "ir", "corpus", "technical", "exploration")
+    said = ", ".join(f"{name} {signals[name]:.2f}" for name in named if signals[name] is not None)
+    told = "" if signals["told"] is None else f", told to its cell as {show(signals['told'])}"
+    return f"{show(signals['value'])} beside {show(signals['base'])} by depth{told}: {signals['reason']} ({said})"
 
 
 def _group_in_words(group: dict[str, Any]) -> str:

@@ -46,7 +46,10 @@ from crawl_platform.web import url as urls
 from crawl_platform.web.host import is_hostname, shard_of
 from crawl_platform.web.parameters import host_form
 
-TABLES_READ = ("fetches", "links", "decisions", "frontier", "url_groups", "change_rates", "cold_priors")
+TABLES_READ = (
+    *("fetches", "links", "decisions", "frontier", "url_groups", "change_rates", "cold_priors"),
+    "page_values",
+)
 VIEWS_READ = ("links_now", "frontier_now")
 SNAPSHOT = """
 SELECT state, lane, due_at, value, depth, fails, group_id, rate_a, rate_b, discovered_at, last_success_at, kind, lastmod
@@ -61,6 +64,11 @@ SELECT prior_a, prior_b FROM (
     SELECT prior_a, prior_b, 0 AS place FROM cold_priors WHERE host = $1 AND group_id = $2
     UNION ALL SELECT prior_a, prior_b, 1 FROM change_rates WHERE host = $1 AND group_id = $2
 ) WHERE prior_a > 0 AND prior_b > 0 ORDER BY place LIMIT 1
+"""
+
+SIGNALS = """
+SELECT business, ir, corpus, technical, exploration, base, value, told, reason, critical, retrievals, computed_at
+FROM page_values WHERE url = $1
 """
 
 
@@ -143,6 +151,7 @@ def _facts(look: Look, url: str) -> dict[str, Any]:
         "robots": _robots_facts(look, url, found),
         "state": state,
         "group": _group(look, host, group_id),
+        "signals": next(iter(look.rows(SIGNALS, url)), None),
         "belief": _belief(look, host, found),
         "window": _window_facts(look, host, group_id),
         "decision": _decision(look, host),

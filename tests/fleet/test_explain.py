@@ -63,6 +63,25 @@ def test_the_group_of_a_url_is_told_with_its_change_rate(tmp_path: Path) -> None
     assert explain_url(sources(tmp_path, lake), "http://a.test/y")["group"] is None
 
 
+def test_what_a_page_is_worth_is_told_signal_by_signal(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    lake.create(4)
+    worth = {"business": 0.5, "ir": 0.75, "corpus": None, "technical": 1.0, "exploration": 0.25}
+    row = rows(
+        "page_values", 1, url=URL, host="a.test", base=0.5, value=1.5, told=1.5, reason="about wind", **worth
+    )
+    lake.append("page_values", row)
+
+    facts = explain_url(sources(tmp_path, lake), URL)
+
+    assert {name: facts["signals"][name] for name in worth} == worth
+    said = (
+        "1.5 beside 0.5 by depth, told to its cell as 1.5: about wind (business 0.50, ir 0.75, technical 1.00"
+    )
+    assert said in "\n".join(in_words(facts))
+    assert explain_url(sources(tmp_path, lake), "http://a.test/y")["signals"] is None
+
+
 def test_a_store_on_this_machine_beats_the_snapshot(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     lake.create(4)
