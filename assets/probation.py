@@ -36,6 +36,8 @@ SELECT l.host, l.promotion, l.since,
 FROM last l JOIN hosts_now h USING (host)
 WHERE NOT l.requested AND h.state = 'seed' AND NOT coalesce(h.trusted, false)
     AND l.promotion NOT IN (SELECT promotion FROM probation)
+    AND NOT EXISTS (
+        SELECT 1 FROM requests r WHERE r.kind = 'promote' AND r.target = l.host AND r.requested_at >= l.since)
 ORDER BY l.host
 """
 PAGES = f"""

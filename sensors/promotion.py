@@ -97,18 +97,20 @@ class Handover:
 
     def judged(self, since: int, until: int) -> None:
         """Source 1 as well: rows of `probation`."""
-        for row in self._rows("probation", "urls, verdict", since, until, "host"):
+        for row in self._rows("probation", "urls, verdict, promotion", since, until, "host"):
             host, decision, reason = row["host"], row["decision_id"], row["reason"]
             if row["verdict"] == "passed":
                 self._promote(host, row["urls"] or [], decision, f"has passed probation: {reason}", 0)
                 continue
             self.demoted.add(host)
             try:
-                self._client.demote(host, decision_id=decision, reason=reason)
+                told = self._client.demote(
+                    host, promotion=row["promotion"], decision_id=decision, reason=reason
+                )
             except ConfigurationError as error:
                 self._log("demotion of %s vetoed: %s", host, error)
                 continue
-            self._log("demoted %s: %s", host, reason)
+            self._log("demoted %s: %s" if told else "%s is not demoted, it was asked for: %s", host, reason)
 
     def _rows(self, table: str, columns: str, since: int, until: int, order: str) -> list[dict[str, Any]]:
         source = literal(str(self._store.path(table)))

@@ -145,7 +145,8 @@ class Acceptance:
 
     def _promote(self, client: FleetClient, request: Request) -> None:
         policy = client.policy(request.target)
-        if policy is not None and policy.state == "seed" and policy.decision_id != request.request_id:
+        in_seed = policy is not None and policy.state == "seed" and not policy.most_pages
+        if policy is not None and in_seed and policy.decision_id != request.request_id:
             raise ConfigurationError(f"{request.target} is in the seed already")
         known = self._lake.query(KNOWN_URLS, [request.target, self._most_urls]).column(0).to_pylist()
         client.promote(
@@ -153,6 +154,7 @@ class Acceptance:
             known or [f"https://{request.target}/"],
             decision_id=request.request_id,
             reason=f"asked for by {request.requested_by}: {request.reason or 'no reason given'}",
+            most_pages=0,
         )
 
 

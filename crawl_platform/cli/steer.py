@@ -116,14 +116,15 @@ def promote(host: str, now: bool, reason: str, as_json: bool, home: Path) -> Non
     crawl = Crawl.at(home)
     name = named_host(host)
     policy = crawl.fleet.policy(name)
-    if policy is not None:
-        raise ConfigurationError(
-            f"{name} is {'in the seed already' if policy.state == 'seed' else 'excluded'}"
-        )
+    if policy is not None and policy.state == "excluded":
+        raise ConfigurationError(f"{name} is excluded")
+    if policy is not None and policy.state == "seed" and not policy.most_pages:
+        raise ConfigurationError(f"{name} is in the seed already")
     request_id = _request_id()
     if now:
         urls = known_urls(crawl, name)
-        crawl.fleet.promote(name, urls, decision_id=request_id, reason=reason or "an operator's request")
+        why = reason or "an operator's request"
+        crawl.fleet.promote(name, urls, decision_id=request_id, reason=why, most_pages=0)
     ask(crawl, "promote", name, "exchange" if now else "table", reason, request_id)
     if as_json:
         print_json({"request_id": request_id, "host": name, "promoted": now})

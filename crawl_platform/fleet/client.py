@@ -135,9 +135,10 @@ class FleetClient:
 
         return self._run(work)
 
-    def demote(self, host: str, *, decision_id: str, reason: str) -> int:
-        """Put a promoted host back on the horizon: it is read no more. Returns the directive's revision; 0 if it is not
-        in the seed any more. Raises `ConfigurationError` if an operator has chosen it."""
+    def demote(self, host: str, *, promotion: str, decision_id: str, reason: str) -> int:
+        """Put a host back on the horizon that the decision `promotion` has promoted: it is read no more. Returns the
+        directive's revision; 0 if it has left the seed, or somebody has asked for it since. Raises `ConfigurationError`
+        if an operator has chosen it."""
 
         async def work(exchange: Exchange) -> int:
             known, revision = await host_policy(exchange, host) or (None, 0)
@@ -145,6 +146,8 @@ class FleetClient:
                 return 0
             if known.trusted:
                 raise ConfigurationError(f"{host} was chosen by an operator: only `crawl exclude` stops it")
+            if known.decision_id != promotion:
+                return 0
             policy = HostPolicy(host, HORIZON, False, decision_id, reason, self._clock.now())
             return await exchange.swap("directives", directive_key("host", host), encode(policy), revision)
 

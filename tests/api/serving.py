@@ -58,7 +58,9 @@ class MadeUpFleet:
             raise ConfigurationError(f"{host} is on the horizon: promote it first")
         return self._publish("recrawl", url, request_id)
 
-    def promote(self, host: str, urls: list[str], *, decision_id: str, reason: str) -> int:
+    def promote(
+        self, host: str, urls: list[str], *, decision_id: str, reason: str, most_pages: int | None = None
+    ) -> int:
         self.policies[host] = HostPolicy(host, "seed", False, decision_id, reason)
         return self._publish("promote", host, decision_id)
 

@@ -41,15 +41,17 @@ def test_what_is_said_of_a_host_on_probation(client: FleetClient) -> None:
 
     promote(client, 0)
     assert client.hosts()["one.test"].most_pages == 0
+    assert client.demote("one.test", promotion="another", decision_id="e", reason="useless") == 0
+    assert client.hosts()["one.test"].state == SEED, "somebody has asked for it since"
 
-    assert client.demote("one.test", decision_id="e", reason="useless") > 0
+    assert client.demote("one.test", promotion="d", decision_id="e", reason="useless") > 0
     assert client.hosts()["one.test"].state == HORIZON
-    assert client.demote("one.test", decision_id="e", reason="useless") == 0, "once"
-    assert client.demote("unheard-of.test", decision_id="e", reason="useless") == 0
+    assert client.demote("one.test", promotion="d", decision_id="e", reason="useless") == 0, "once"
+    assert client.demote("unheard-of.test", promotion="d", decision_id="e", reason="useless") == 0
 
     client.seed(["own.test"])
     with pytest.raises(ConfigurationError, match="chosen by an operator"):
-        client.demote("own.test", decision_id="e", reason="useless")
+        client.demote("own.test", promotion="d", decision_id="e", reason="useless")
 
 
 def test_no_more_pages_are_known_of_a_host_than_its_probation_allows() -> None:
@@ -89,7 +91,7 @@ def test_a_host_is_read_a_little_then_not_at_all_then_whole(tmp_path: Path) -> N
         fleet.wait_quiet()
         assert len(_pages(fleet)) == PAGES
 
-        fleet.client.demote("new.test", decision_id="d2", reason="useless")
+        fleet.client.demote("new.test", promotion="d1", decision_id="d2", reason="useless")
         eventually(lambda: _events(fleet) == ["promoted", "demoted"], 20.0, "the demotion is in the lake")
         with pytest.raises(ConfigurationError, match="on the horizon"):
             fleet.client.recrawl(start, request_id="r1")

@@ -267,6 +267,7 @@ class RememberingFleet:
     windows: list[ScheduleWindow] = field(default_factory=list)
     believed: list[GroupPriors] = field(default_factory=list)
     appraised: list[Worth] = field(default_factory=list)
+    watched: list[tuple[str, float]] = field(default_factory=list)
     state: FleetState = ONE_CELL
     calls: int = 0
     away: bool = False
@@ -301,7 +302,7 @@ class RememberingFleet:
         self.promoted[host] = ([*known, *(u for u in urls if u not in known)], decision_id, reason)
         return sequence
 
-    def demote(self, host: str, *, decision_id: str, reason: str) -> int:
+    def demote(self, host: str, *, promotion: str, decision_id: str, reason: str) -> int:
         self.demoted[host] = reason
         self.promoted.pop(host, None)
         return self._call()
@@ -311,6 +312,13 @@ class RememberingFleet:
             raise ConfigurationError(f"not a URL: {url}")
         self.recrawled.append((url, request_id))
         return self._call()
+
+    def watch(self, url: str, every: float, *, request_id: str) -> int:
+        if host_of(url) in self.excluded:
+            raise ConfigurationError(f"{host_of(url)} is excluded")
+        sequence = self._call()
+        self.watched.append((url, every))
+        return sequence
 
     def exclude(self, pattern: str, *, request_id: str = "", reason: str = "") -> int:
         self.excluded[pattern] = reason

@@ -10,6 +10,7 @@ from crawl_platform.clock import as_datetime
 from crawl_platform.lake.tables import PROBATION, PROMOTIONS
 from crawl_platform.settings import Orchestration
 from resources.lake import LakeResource
+from resources.requests import Request, append_requests
 from tests.orchestration.made_up_crawl import small_web
 
 LIMITS = Orchestration(probation_enough=4)
@@ -44,7 +45,7 @@ def promote(lake, clock, host, requested=False, decision="p"):
 
 def judged(lake, limits=LIMITS):
     with LakeResource(root=str(lake.root)).read(
-        "hosts", "fetches", "links", "pages", "promotions", "probation"
+        "hosts", "fetches", "links", "pages", "requests", "promotions", "probation"
     ) as reading:
         return {j.trial.host: j for j in judge_promoted(reading, limits)}
 
@@ -103,7 +104,8 @@ def test_useless_hosts_are_demoted_useful_ones_pass_and_new_ones_wait(lake, craw
 def test_nobody_else_is_judged(lake, crawl, clock):
     """Chosen by an operator, asked for by a customer, excluded since, judged before, or with probation switched off."""
     enter(lake, crawl, clock, "asked.test", requested=True)
-    enter(lake, crawl, clock, "barred.test", "known.test", "chosen.test")
+    enter(lake, crawl, clock, "barred.test", "known.test", "chosen.test", "wanted.test")
+    append_requests(lake, [Request("r1", clock.now(), "promote", "wanted.test", "ada", "table", "", 1.0)])
     crawl.host("barred.test", "excluded", trusted=False, event="excluded")
     crawl.host("chosen.test")
     crawl.visit("https://known.test/")
