@@ -144,7 +144,7 @@ def spans(
     figure, axes = _figure(title, x, "")
     height = max(SIZE[1], 0.9 + 0.26 * len(names))
     figure.set_figheight(height)
-    axes.set_position((0.22, 0.5 / height, 0.74, 1 - 0.95 / height))
+    axes.set_position((0.26, 0.5 / height, 0.7, 1 - 0.85 / height))
     for number, (colour, (label, values)) in enumerate(zip(COLOURS, series.items(), strict=False)):
         middle, low, high = (np.asarray(value, float) for value in values)
         place = np.arange(len(names)) + 0.24 * (number - (len(series) - 1) / 2)
@@ -152,7 +152,7 @@ def spans(
         axes.plot(middle, place, "o", ms=4, color=colour, label=label)
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.invert_yaxis()
-    axes.legend(fontsize=8, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3)
+    axes.legend(fontsize=8, frameon=False)
     return _markdown(figure, title)
 
 

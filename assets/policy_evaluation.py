@@ -32,6 +32,7 @@ GROUP = "policies"
 OWNERS = ["team:crawl"]
 INPUTS = ("crawl_schedule", "fetches", "commits")
 OUTCOMES = ("news", "fetches")
+NUMBERS = ("value", "low", "high", "gain", "gain_low", "gain_high")
 
 MOST = 200_000
 """Decisions looked at, drawn by a hash: intervals don't need more."""
@@ -183,18 +184,17 @@ def estimates(rows: Rows, rule: Rule, name: str = "candidate") -> list[dict[str,
         expected = expected_rewards(log, rows.features())
         for method, estimate in METHODS.items():
             told = estimate(log, candidate, expected, clip)
-            value, low, high = (
-                None if beyond > NEGLIGIBLE or np.isnan(number) else number
-                for number in (told.value, told.low, told.high)
-            )
+            numbers = {column: getattr(told, column) for column in NUMBERS}
+            known = {
+                column: None if beyond > NEGLIGIBLE or np.isnan(number) else number
+                for column, number in numbers.items()
+            }
             found.append(
                 {
                     "candidate": name,
                     "outcome": outcome,
                     "method": method,
-                    "value": value,
-                    "low": low,
-                    "high": high,
+                    **known,
                     "logged": brought,
                     "unsupported": beyond,
                     "effective": told.effective,
@@ -216,16 +216,18 @@ def _summary(found: list[dict[str, Any]]) -> dict[str, Any]:
     best = [row for row in found if row["method"] == "doubly robust"]
     shown = ("candidate", "outcome", "verdict", "effective")
     table = [[row[name] if name != "effective" else f"{row[name]:.0f}" for name in shown] for row in best]
-    drawn = [row for row in best if row["outcome"] == "news" and row["low"] is not None]
-    series = {"news": [[row[name] for row in drawn] for name in ("value", "low", "high")]}
+    drawn = [row for row in best if row["gain_low"] is not None and row["candidate"] != "shipped"]
+    names = list(dict.fromkeys(row["candidate"] for row in drawn))
+    series = {
+        outcome: [
+            [row[number] for row in drawn if row["outcome"] == outcome]
+            for number in ("gain", "gain_low", "gain_high")
+        ]
+        for outcome in OUTCOMES
+    }
     return {
         "candidates": markdown_table(shown, table),
-        "news": spans(
-            "New or changed pages per group and window, doubly robust",
-            "pages",
-            [row["candidate"] for row in drawn],
-            series,
-        ),
+        "gains": spans("Gain over what is shipped", "pages per group and window", names, series),
     }
 
 

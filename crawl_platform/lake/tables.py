@@ -659,6 +659,9 @@ POLICY_EVALUATION = Table(
         _c("low", F64, "Lower end of its 95 % interval; null for less than two windows."),
         _c("high", F64, "Upper end of it."),
         _c("logged", F64, "What the shipped policy brought."),
+        _c("gain", F64, "value less logged: known better than either, since both had the same decisions."),
+        _c("gain_low", F64, "Lower end of its 95 % interval."),
+        _c("gain_high", F64, "Upper end of it."),
         _c(
             "unsupported", F64, "Share of the candidate's choices that the log never saw: propensity 0.", True
         ),

@@ -61,6 +61,7 @@ class Log:
 class Estimate:
     """Reward per decision, with the interval that covers it in 95 of 100 logs (NaN: fewer than two windows).
 
+    `gain` is the same less what the log's own policy brought: both had the same decisions, so it is known far better.
     `effective`: of how many decisions of the candidate's own the estimate is worth, (Σw)²/Σw² (Kish 1965).
     `clipped`: the share of the weights' sum that was cut.
     """
@@ -68,8 +69,14 @@ class Estimate:
     value: float
     low: float
     high: float
+    gain: float
+    gain_low: float
+    gain_high: float
     effective: float
     clipped: float
+
+
+NOTHING = Estimate(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, 0.0, 0.0)
 
 
 def unsupported(log: Log, candidate: Floats) -> float:
@@ -90,12 +97,10 @@ def self_normalised(log: Log, candidate: Floats, clip: float = np.inf) -> Estima
     weight, full = _weights(log, candidate, clip)
     total = float(weight.sum())
     if total <= 0:
-        return Estimate(np.nan, np.nan, np.nan, 0.0, 0.0)
+        return NOTHING
     value = float(weight @ log.reward) / total
     # Delta method: the ratio's error is that of the mean of these terms.
-    around = _mean(log, weight * (log.reward - value) * len(weight) / total, weight, full)
-    return Estimate(value, value + around.low - around.value, value + around.high - around.value,
-                    around.effective, around.clipped)  # fmt: skip
+    return _estimate(log, value, weight * (log.reward - value) * len(weight) / total, weight, full)
 
 
 def doubly_robust(log: Log, candidate: Floats, expected: Floats, clip: float = np.inf) -> Estimate:
@@ -143,16 +148,16 @@ def verdict(estimate: Estimate, logged: float, beyond: float, windows: int) -> s
         )
     if windows < 2 or not np.isfinite(estimate.low):
         return "the log can't say: it needs two windows or more to tell chance from difference"
-    spread = f"{estimate.value:.4g} ({estimate.low:.4g} to {estimate.high:.4g}), shipped {logged:.4g}"
+    gained = f"{estimate.gain:+.3g} ({estimate.gain_low:+.3g} to {estimate.gain_high:+.3g}) on {logged:.3g}"
     if beyond > 0:
-        spread += f"; {beyond:.2%} of its choices were never seen"
+        gained += f"; {beyond:.2%} of its choices were never seen"
     if estimate.effective < ENOUGH:
-        return f"weak: it rests on {estimate.effective:.0f} decisions like the candidate's; {spread}"
-    if estimate.low > logged:
-        return f"better than what is shipped: {spread}"
-    if estimate.high < logged:
-        return f"worse than what is shipped: {spread}"
-    return f"no difference that this log can show: {spread}"
+        return f"weak: it rests on {estimate.effective:.0f} decisions like the candidate's; {gained}"
+    if estimate.gain_low > 0:
+        return f"more than what is shipped: {gained}"
+    if estimate.gain_high < 0:
+        return f"less than what is shipped: {gained}"
+    return f"no difference that this log can show: {gained}"
 
 
 def _weights(log: Log, candidate: Floats, clip: float) -> tuple[Floats, Floats]:
@@ -163,22 +168,38 @@ def _weights(log: Log, candidate: Floats, clip: float) -> tuple[Floats, Floats]:
 
 
 def _mean(log: Log, terms: Floats, weight: Floats, full: Floats) -> Estimate:
-    """Mean of `terms` with Student's interval over windows (cluster robust: Liang & Zeger 1986)."""
-    n = len(terms)
-    if not n:
-        return Estimate(np.nan, np.nan, np.nan, 0.0, 0.0)
+    if not len(terms):
+        return NOTHING
     value = float(terms.mean())
+    return _estimate(log, value, terms - value, weight, full)
+
+
+def _estimate(log: Log, value: float, around: Floats, weight: Floats, full: Floats) -> Estimate:
+    """`around` (n,): each decision's part in the error of `value`, 0 on average."""
+    logged = float(log.reward.mean())
+    reach = _reach(log, around)
+    gain, gain_reach = value - logged, _reach(log, around - (log.reward - logged))
+    squares = float((weight**2).sum())
+    return Estimate(
+        value,
+        value - reach,
+        value + reach,
+        gain,
+        gain - gain_reach,
+        gain + gain_reach,
+        effective=float(weight.sum()) ** 2 / squares if squares > 0 else 0.0,
+        clipped=1.0 - float(weight.sum()) / float(full.sum()) if full.sum() > 0 else 0.0,
+    )
+
+
+def _reach(log: Log, around: Floats) -> float:
+    """Half of Student's interval of a mean, by windows (cluster robust: Liang & Zeger 1986)."""
     number = np.unique(log.window, return_inverse=True)[1]
     windows = int(number.max()) + 1
-    squares = float((weight**2).sum())
-    effective = float(weight.sum()) ** 2 / squares if squares > 0 else 0.0
-    clipped = 1.0 - float(weight.sum()) / float(full.sum()) if full.sum() > 0 else 0.0
     if windows < 2:
-        return Estimate(value, np.nan, np.nan, effective, clipped)
-    off = np.bincount(number, terms - value)
-    error = float(np.sqrt(windows / (windows - 1) * (off**2).sum())) / n
-    reach = float(student.ppf((1 + CONFIDENCE) / 2, windows - 1)) * error
-    return Estimate(value, value - reach, value + reach, effective, clipped)
+        return float(np.nan)
+    error = float(np.sqrt(windows / (windows - 1) * (np.bincount(number, around) ** 2).sum())) / len(around)
+    return float(student.ppf((1 + CONFIDENCE) / 2, windows - 1)) * error
 
 
 def _distribution(chance: Floats, whose: str) -> None:

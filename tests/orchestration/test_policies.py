@@ -11,12 +11,15 @@ import pytest
 from assets import policy_comparison, policy_evaluation
 from assets.policy_comparison import BENCHMARK, CRAWL, SMALL, TURN
 from assets.policy_evaluation import CANDIDATES, Rows, estimates
+from assets.schedule import window_at
+from assets.schedule_plan import plan_window, rows_of
 from crawl_platform.clock import as_datetime
 from crawl_platform.lake.tables import TABLES
 from crawl_platform.scheduling.bandit import by_chance
 from crawl_platform.scheduling.comparison.policies import POLICIES
 from crawl_platform.scheduling.comparison.world import generate_like
 from resources.lake import LakeResource
+from tests.orchestration.one_host import one_host
 
 MINUTE = timedelta(minutes=1)
 
@@ -200,10 +203,29 @@ def test_candidates_are_judged_by_what_the_log_says_of_them(harness, crawl, lake
     for method in ("inverse propensity", "self-normalised", "doubly robust"):
         none, twice = (found[name, "news", method] for name in ("no random share", "twice the random share"))
         assert none["value"] == pytest.approx(0.0, abs=0.02)
-        assert none["verdict"].startswith("worse than what is shipped")
+        assert none["verdict"].startswith("less than what is shipped")
+        assert none["gain"] == pytest.approx(none["value"] - none["logged"])
         assert twice["low"] <= 2 * shipped["logged"] * 1.1
         assert twice["high"] >= 2 * shipped["logged"] * 0.9
     assert check(result, "chance_is_as_logged").passed
+
+
+def test_what_a_plan_gives_by_lot_is_logged_with_the_chance_of_it():
+    """Rows as `crawl_schedule` writes them: the log is of the lottery that was held."""
+    n = 12
+    work = one_host("a.test", 60, [f"/{g}/*" for g in range(n)], eligible=[30] * n, reward=[9.0] * n)
+    tables = []
+    for number in range(150):
+        window = window_at(60.0 * number, 60.0)
+        tables.append(rows_of(plan_window(work, window.window_id), window, {}))
+
+    planned = pa.concat_tables(tables)
+    lucky, propensity = planned["drawn"].to_numpy() > 0, planned["propensity"].to_numpy()
+    chance = np.where(lucky, propensity, 1.0 - propensity)
+
+    assert not np.isnan(propensity).any()
+    assert chance == pytest.approx(np.full(n * 150, 0.02 * 60 / n))
+    assert lucky.mean() == pytest.approx(chance.mean(), abs=0.02)
 
 
 @pytest.mark.usefixtures("pictures")
@@ -213,8 +235,8 @@ def test_the_verdicts_are_shown_in_words_and_drawn(harness, crawl, lake):
     result = harness.execute("policy_evaluation")
 
     (made,) = result.asset_materializations_for_node("policy_evaluation")
-    assert "| no random share | news | worse than what is shipped" in made.metadata["candidates"].md_str
-    assert made.metadata["news"].md_str.startswith("![New or changed pages per group and window")
+    assert "| no random share | news | less than what is shipped" in made.metadata["candidates"].md_str
+    assert made.metadata["gains"].md_str.startswith("![Gain over what is shipped")
 
 
 def test_propensities_that_the_draws_belie_are_pointed_out(harness, crawl, lake):
@@ -270,7 +292,7 @@ def test_a_rule_for_groups_that_were_never_drawn_gets_no_number_but_a_reason():
     closed = replace(rows, lucky=rows.lucky & (rows.window > 4), chance=np.where(rows.window > 4, 0.25, 0.0))
 
     for row in estimates(closed, lambda found: np.full(len(found.chance), 0.5)):
-        assert row["value"] is row["low"] is None
+        assert row["value"] is row["low"] is row["gain"] is None
         assert "had propensity 0" in row["verdict"]
 
 

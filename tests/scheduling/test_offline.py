@@ -104,6 +104,23 @@ def test_of_its_own_policy_a_log_tells_what_it_brought():
     for estimate in (inverse_propensity(log, log.chance), self_normalised(log, log.chance)):
         assert estimate.value == pytest.approx(log.reward.mean())
         assert estimate.effective == pytest.approx(600)
+        assert (estimate.gain_low, estimate.gain_high) == pytest.approx((0.0, 0.0), abs=1e-9)
+
+
+def test_a_gain_is_known_better_than_a_value_since_both_policies_had_the_same_decisions():
+    """Nine decisions of ten are as they were; what they brought differs far more than the policies do."""
+    random = np.random.default_rng(5)
+    n = 4_000
+    chance = np.full((n, 2), 0.5)
+    taken = (random.random(n) < 0.5).astype(np.int64)
+    log = Log(taken, random.normal(50.0, 20.0, n) + taken, chance, np.arange(n) // 20)
+    candidate = np.column_stack((np.full(n, 0.45), np.full(n, 0.55)))
+
+    told = self_normalised(log, candidate)
+
+    assert told.gain == pytest.approx(told.value - log.reward.mean())
+    assert told.gain_high - told.gain_low < 0.2 * (told.high - told.low)
+    assert told.gain_low <= 0.05 <= told.gain_high
 
 
 def test_clipping_takes_weight_away_and_tells_how_much():
@@ -177,15 +194,22 @@ def test_a_log_of_another_policy_is_refused():
         inverse_propensity(log, log.chance * 2)
 
 
+def gained(gain: float, reach: float, effective: float = 100.0) -> Estimate:
+    """An estimate of so much more than 1."""
+    return Estimate(
+        1.0 + gain, 1.0 + gain - reach, 1.0 + gain + reach, gain, gain - reach, gain + reach, effective, 0.0
+    )
+
+
 @pytest.mark.parametrize(
     ("estimate", "beyond", "windows", "words"),
     [
-        (Estimate(2.0, 1.5, 2.5, 100.0, 0.0), 0.0, 50, "better than what is shipped"),
-        (Estimate(0.5, 0.2, 0.8, 100.0, 0.0), 0.0, 50, "worse than what is shipped"),
-        (Estimate(1.1, 0.8, 1.4, 100.0, 0.0), 0.0, 50, "no difference that this log can show"),
-        (Estimate(1.1, 0.8, 1.4, 100.0, 0.0), 0.004, 50, "0.40% of its choices were never seen"),
-        (Estimate(2.0, 1.5, 2.5, 4.0, 0.0), 0.0, 50, "weak: it rests on 4 decisions"),
-        (Estimate(2.0, np.nan, np.nan, 100.0, 0.0), 0.0, 1, "two windows or more"),
+        (gained(1.0, 0.5), 0.0, 50, "more than what is shipped: +1 (+0.5 to +1.5) on 1"),
+        (gained(-0.5, 0.3), 0.0, 50, "less than what is shipped"),
+        (gained(0.1, 0.3), 0.0, 50, "no difference that this log can show"),
+        (gained(0.1, 0.3), 0.004, 50, "0.40% of its choices were never seen"),
+        (gained(1.0, 0.5, effective=4.0), 0.0, 50, "weak: it rests on 4 decisions"),
+        (gained(1.0, np.nan), 0.0, 1, "two windows or more"),
     ],
 )
 def test_the_verdict_is_in_words(estimate, beyond, windows, words):
