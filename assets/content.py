@@ -1,7 +1,8 @@
 """Group `content`: what pages say: clusters of pages that say (nearly) the same.
 
 The thresholds and how they were calibrated are in docs/decisions/0010-duplicate-thresholds.md. What duplicates are
-worth is for `page_values` to say: the page known longest stands for the others and keeps its value.
+worth is for `page_values` to say: the page known longest stands for the others and keeps its value. `watched_pages`
+are those that keep leading to new ones.
 """
 
 from collections import Counter
@@ -14,6 +15,7 @@ import pyarrow as pa
 from assets.content_comparison import Compared, compare
 from assets.page_values import page_values
 from assets.plots import histogram, markdown_table
+from assets.watched_pages import watched_pages
 from crawl_platform.duplicates.duplicate_clusters import Member, unlike
 from crawl_platform.lake.tables import NEAR_DUPLICATES
 from resources.lake import LakeResource, version_metadata
@@ -156,4 +158,4 @@ def _few_hosts(rows: pa.Table) -> dg.AssetCheckResult:
     )
 
 
-ASSETS = (near_duplicates, page_values)
+ASSETS = (near_duplicates, page_values, watched_pages)

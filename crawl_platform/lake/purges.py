@@ -68,6 +68,7 @@ NAMES = {
     "cold_priors": Names(("host",)),
     "near_duplicates": Names(("host", "url", "representative")),
     "page_values": Names(("host", "url")),
+    "watched_pages": Names(("host", "url")),
     "usage": Names(("host", "url"), "used_at"),
 }
 """Every table that can name a host; `requests` does too, and is kept whole: who asked for what, the purge included."""

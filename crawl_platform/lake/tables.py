@@ -712,6 +712,28 @@ PAGE_VALUES = Table(
     partition_by=(),
 )
 
+WATCHED_PAGES = Table(
+    "watched_pages",
+    "One page whose revisits keep bringing links that nobody had shown before, and how often it is visited for them.",
+    "dagster",
+    (
+        _c("url", S, "Page.", True),
+        _c("host", S, "Its host.", True),
+        _c("revisits", I64, "Revisits that were looked at: successful ones of the last 14 days.", True),
+        _c("fruitful", I64, "Of these, brought new links.", True),
+        _c("days", F64, "Time that these revisits cover (days).", True),
+        _c("new_links", I64, "Links to seed hosts that they were the first to show.", True),
+        _c("read", I64, "Of these links, fetched since.", True),
+        _c("good", I64, "Of those, pages of their own: neither failed nor duplicates.", True),
+        _c("rate", F64, "New links per day, as far as they are pages of their own.", True),
+        _c("every", F64, "Seconds between two visits; null: it is not watched."),
+        _c("told", F64, "What the fleet was told last (seconds); null: nothing, or that it is not watched."),
+        _c("reason", S, "In words.", True),
+        _c("computed_at", TIME, "When.", True),
+    ),
+    partition_by=(),
+)
+
 USAGE = Table(
     "usage",
     "What was told from outside about the use of one page, or of a whole host (`crawl usage import`).",
@@ -776,7 +798,7 @@ TABLES: dict[str, Table] = {
     for t in (
         FETCHES, LINKS, PAGES, HOSTS, FRONTIER, FLEET_STATS, COMMITS, REQUESTS, DECISIONS,
         HOST_GRAPH, HOST_RANKS, RELATED_HOSTS, PROMOTIONS, PROBATION, URL_GROUPS, CHANGE_RATES, COLD_PRIORS,
-        CRAWL_SCHEDULE, POLICY_COMPARISON, POLICY_EVALUATION, NEAR_DUPLICATES, PAGE_VALUES, USAGE, CRAWL_QUALITY,
-        UPKEEP,
+        CRAWL_SCHEDULE, POLICY_COMPARISON, POLICY_EVALUATION, NEAR_DUPLICATES, PAGE_VALUES, WATCHED_PAGES, USAGE,
+        CRAWL_QUALITY, UPKEEP,
     )
 }  # fmt: skip

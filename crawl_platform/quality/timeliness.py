@@ -24,17 +24,38 @@ WHERE e.at <= f.fetched_at AND (s.seen_at < f.fetched_at OR f.depth = 0)
 """For each page first fetched in the look back: seconds since it could have been. That is since its first link
 or redirect was seen, and not before its host entered the seed; for a root (depth 0) since the host entered."""
 
-FASTLANE = """
-WITH labelled AS (
+LABELLED = """
+labelled AS (
     SELECT committed_at, unnest(manifests) AS label FROM commits
     WHERE date >= CAST($since AS DATE) AND committed_at > $since
 )
+"""
+"""When what a manifest says came into the lake."""
+
+FASTLANE = f"""
+WITH {LABELLED}
 SELECT quantile_cont(epoch(c.committed_at - r.requested_at), 0.95) AS value,
     count(*) AS numerator, count(*) AS denominator
 FROM (SELECT request_id, min(requested_at) AS requested_at FROM requests WHERE kind = 'recrawl' GROUP BY request_id) r
 JOIN recent f ON f.request_id = r.request_id
 JOIN labelled c ON c.label = f.incarnation || '/' || f.series || '/' || f.manifest
 """
+
+FRESHLANE = f"""
+WITH {LABELLED}, new AS (
+    SELECT url, incarnation || '/' || series || '/' || manifest AS label FROM recent
+    WHERE kind = 'page' AND lane = 'freshlane' AND outcome IN {SUCCESSES} AND previous_success_at IS NULL
+), shown AS (
+    SELECT l.dst_url AS url, arg_min(l.fetch_id, row(l.seen_at, l.fetch_id)) AS fetch_id
+    FROM links l SEMI JOIN new ON new.url = l.dst_url GROUP BY l.dst_url
+)
+SELECT quantile_cont(epoch(c.committed_at - v.started_at), 0.95) AS value,
+    count(*) AS numerator, count(*) AS denominator
+FROM new JOIN labelled c USING (label) JOIN shown s ON s.url = new.url
+JOIN recent v ON v.fetch_id = s.fetch_id AND v.lane IN ('freshlane', 'fastlane')
+"""
+"""A page that is watched before its first visit comes through the freshlane too, but no visit of a watched page has
+shown it."""
 
 
 def _wait(name: str, words: str, quantile: float) -> Measure:
@@ -71,5 +92,14 @@ MEASURES = (
         "95th percentile of the time from a request for a recrawl to the commit that shows its fetch.",
         "no request for a recrawl was carried out in the look back",
         FASTLANE,
+    ),
+    Measure(
+        "freshlane_p95",
+        "timeliness",
+        "seconds",
+        "95th percentile of the time from the visit of a watched page that was the first to show a link to the commit "
+        "that has the link's page, over pages first fetched in the freshlane.",
+        "no new link of a watched page was fetched in the look back",
+        FRESHLANE,
     ),
 )

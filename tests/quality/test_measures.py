@@ -198,6 +198,47 @@ def test_fastlane_is_timed_from_the_request_to_the_commit_that_shows_its_fetch(s
     assert small.value("fastlane_p95") == pytest.approx(10 + 0.95 * 19)
 
 
+def fresh(small, url: str, shown_by: str, waited: float, number: int) -> None:
+    """A link shown by a visit to `shown_by`, a minute before its page was fetched in the freshlane; in the lake
+    `waited` seconds after the visit."""
+    at = {"incarnation": "i", "series": "fast"}
+    visit = small.fetch("https://a.test/", 200, lane=shown_by, manifest=number, **at)
+    small.add(
+        "links",
+        200,
+        fetch_id=visit,
+        src_url="https://a.test/",
+        src_host="a.test",
+        dst_url=url,
+        dst_host="a.test",
+    )
+    small.fetch(url, 140, lane="freshlane", manifest=number, **at)
+    labels = {
+        "commit_id": number,
+        "versions": [],
+        "manifests": [f"i/fast/{number}"],
+        "quarantined": [],
+        "rows": [],
+    }
+    small.add("commits", 200 - waited, **labels)
+
+
+def test_the_freshlane_is_timed_from_the_visit_that_first_showed_a_link_to_the_commit_with_its_page(small):
+    for n in range(20):
+        fresh(small, f"https://a.test/news-{n}", "freshlane", 70.0 + n, n + 1)
+    again = small.fetch("https://a.test/", 100, lane="freshlane")
+    small.add("links", 100, fetch_id=again, src_url="https://a.test/", dst_url="https://a.test/news-0")
+    small.fetch("https://a.test/", 90, lane="freshlane", previous_success_at=NOW)
+
+    assert small.value("freshlane_p95") == pytest.approx(70 + 0.95 * 19)
+
+
+def test_a_page_that_was_known_before_it_was_watched_did_not_come_through_the_freshlane(small):
+    fresh(small, "https://a.test/section/", "discovery", 70.0, 1)
+
+    assert small.value("freshlane_p95") is None
+
+
 # cost
 
 
