@@ -29,6 +29,7 @@ from crawl_platform.value.topics import Strengths, Topics, together
 MOST_TOLD = 100_000
 """Values told by one run, those that change most; the others follow with the next."""
 BY_DEPTH = "worth what its depth says again"
+SIGNALS = ("business", "ir", "corpus", "technical", "exploration")
 KEPT = (
     *("url", "host", "group_id", "fetch_id", "retrievals", "critical", "words", "language", "entity_type"),
     *("soft_error", "text_topics", "link_topics", "text_scored_by", "links_scored_by"),
@@ -65,7 +66,7 @@ def appraise(evidence: Evidence, topics: Topics, weights: Value, now: float) -> 
     """Values of the pages in `evidence`, with their reasons. `now`: UTC seconds."""
     found = evidence.pages
     judged = judge(found, topics, weights)
-    kept = _worth_a_row(found, judged)
+    kept = _worth_a_row(judged)
     believed = _or(_numbers(found, "believed"), judged.base)
     goal = np.where(kept, judged.value, judged.base)
     told, waiting = _to_tell(goal, believed)
@@ -74,7 +75,7 @@ def appraise(evidence: Evidence, topics: Topics, weights: Value, now: float) -> 
     ]
     columns = {
         **{name: found[name] for name in KEPT},
-        **{name: _nullable(getattr(judged.signals, name)) for name in Signals.__dataclass_fields__},
+        **{name: _nullable(getattr(judged.signals, name)) for name in SIGNALS},
         "base": judged.base,
         "value": judged.value,
         "told": _nullable(np.where(told, goal, _numbers(found, "told"))),
@@ -123,15 +124,15 @@ def _signals(found: pa.Table, topics: Topics, strengths: list[Strengths]) -> tup
         corpus=corpus(*(_numbers(found, name) for name in ("group_read", "language_share", "type_share"))),
         technical=left,
         exploration=exploration(_numbers(found, "group_pages")),
+        read=found["fetch_id"].is_valid().to_numpy(zero_copy_only=False),
     )
     return signals, faults
 
 
-def _worth_a_row(found: pa.Table, judged: Judged) -> Flags:
+def _worth_a_row(judged: Judged) -> Flags:
     """Pages that were read, and those of which something else is known than their depth."""
-    read = found["fetch_id"].is_valid().to_numpy(zero_copy_only=False)
     said = np.nan_to_num(judged.signals.business) != 0.0
-    wanted: Flags = read | said | judged.critical | (judged.retrievals > 0)
+    wanted: Flags = judged.signals.read | said | judged.critical | (judged.retrievals > 0)
     return wanted
 
 

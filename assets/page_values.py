@@ -17,6 +17,8 @@ from assets.appraisal import appraise
 from assets.plots import histogram, markdown_table
 from assets.value_evidence import INPUTS, gather
 from crawl_platform.clock import Clock
+from crawl_platform.errors import LakeError
+from crawl_platform.lake.lake import Lake
 from crawl_platform.settings import Settings, Value
 from crawl_platform.value.signals import LEAST, MOST
 from crawl_platform.value.topics_file import topics_of
@@ -71,7 +73,7 @@ def page_values(
     store, weights = lake.open(), crawl_settings.value
     topics = topics_of(Path(crawl_settings.home), weights)
     with lake.read(*INPUTS, also=("page_values",)) as reading:
-        evidence = gather(reading, topics, clock.now())
+        evidence = gather(reading, topics, clock.now(), new_links(store, reading.inputs["links"]))
     appraised = appraise(evidence, topics, weights, clock.now())
     checks = [_within_bounds(appraised.rows), _floor_holds(appraised.rows, weights), _usual(appraised.rows)]
     if all(check.passed for check in checks[:2]):
@@ -91,6 +93,19 @@ def page_values(
         data_version=dg.DataVersion(str(version)),
         check_results=checks,
     )
+
+
+def new_links(store: Lake, version: int) -> list[str] | None:
+    """Data files of `links` at `version` that the last run has not seen; None: that can't be told any more.
+    Files that upkeep has written anew are among them."""
+    seen = store.inputs_of("page_values").get("links")
+    if seen is None:
+        return None
+    try:
+        before = set(store.delta("links", seen).file_uris())
+    except LakeError:  # upkeep has let go of that version
+        return None
+    return [file for file in store.delta("links", version).file_uris() if file not in before]
 
 
 def _pictures(rows: pa.Table) -> dict[str, Any]:

@@ -1,13 +1,12 @@
 """What the lake says about the worth of pages, one row each: gathered in the database, texts and links scored here.
 
 Of texts only those are read that no run has read before, or not with the topics file as it is now; of links only
-those of pages whose link texts have changed. Each kind has a bound per run; what is over is counted and comes next
-time, the newest first. The arithmetic is in `crawl_platform/value/`.
+those of pages whose link texts have changed, and of unread pages that files of links name which have come since the
+last run. Each kind has a bound per run, the newest first. The arithmetic is in `crawl_platform/value/`.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -27,10 +26,6 @@ MOST_TEXTS = 200_000
 """Texts scored by one run: some three minutes."""
 MOST_LINKED = 500_000
 TEXTS_AT_ONCE = 500
-LATE = timedelta(minutes=15)
-"""Links that come into the lake later than this after they were seen are looked at once their page is read. It is the
-usual `fleet.silence_limit`: longer than a cell may keep what it has not committed."""
-LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 _OVER = ", ".join(f"'{o}'" for o, d in DISPOSITIONS.items() if d in ("gone", "refused"))
 _SEEN = ", ".join(f"'{o}'" for o, d in DISPOSITIONS.items() if d in ("success", "redirect"))
@@ -66,13 +61,16 @@ FROM said GROUP BY url
 """URLs of seed hosts that pages link to, and what most of these links say. Links that a site does not vouch for don't
 speak: else comments would say what a page is about."""
 
-SINCE = "SELECT max(computed_at) AS at FROM page_values WHERE text_scored_by = $digest"
+SCORED = "SELECT count(*) FROM page_values WHERE text_scored_by = $digest"
+FRESH = "CREATE TEMP TABLE fresh AS SELECT DISTINCT dst_url AS url FROM read_parquet($files)"
+ALL_FRESH = "CREATE TEMP TABLE fresh AS SELECT url FROM pointed"
+NONE_FRESH = "CREATE TEMP TABLE fresh AS SELECT url FROM pointed LIMIT 0"
 UNREAD = f"""
 CREATE TEMP TABLE unread AS
 WITH critical AS (
     SELECT host FROM usage WHERE url IS NULL GROUP BY host HAVING arg_max(critical, row(used_at, imported_at, line))
 ), wanted AS (
-    SELECT url, host FROM pointed WHERE $topics AND seen_at >= $since
+    SELECT p.url, p.host FROM pointed p SEMI JOIN fresh n ON n.url = p.url WHERE $topics
     UNION SELECT url, host FROM page_values WHERE fetch_id IS NULL
     UNION SELECT u.url, u.host FROM usage u
         SEMI JOIN (SELECT url FROM pointed UNION SELECT url FROM frontier_now UNION SELECT url FROM fetched) k
@@ -86,7 +84,7 @@ ANTI JOIN (SELECT host FROM hosts_now WHERE state = 'excluded') barred ON barred
 LEFT JOIN pointed p ON p.url = w.url
 ORDER BY p.seen_at DESC NULLS FIRST, w.url LIMIT $most
 """
-"""URLs that were never read: those that links spoke of lately, those that have a row, those in use, those of critical
+"""URLs that were never read: those that new links speak of, those that have a row, those in use, those of critical
 hosts."""
 
 DUE_TEXTS = """
@@ -188,15 +186,21 @@ WHERE v.told IS NOT NULL AND v.told <> v.base ORDER BY v.url
 """
 
 
-def gather(reading: Reading, topics: Topics, now: float) -> Evidence:
-    """What there is to know of each page at `now` (UTC seconds)."""
+def gather(reading: Reading, topics: Topics, now: float, news: list[str] | None = None) -> Evidence:
+    """What there is to know of each page at `now` (UTC seconds). `news`: data files of `links` that have come since the
+    last run; None: all are new. After another topics file they are, too."""
     run, given = reading.connection.execute, bool(topics.entries)
     run(FETCHED)
     run(READ, {"most": MOST_PAGES})
     run(POINTED)
-    last = run(SINCE, {"digest": topics.digest}).fetchall()[0][0]
-    since = last - LATE if last else LONG_AGO
-    run(UNREAD, {"topics": given, "since": since, "most": MOST_UNREAD})
+    scored = run(SCORED, {"digest": topics.digest}).fetchall()[0][0]
+    if news is None or not scored:
+        run(ALL_FRESH)
+    elif news:
+        run(FRESH, {"files": news})
+    else:
+        run(NONE_FRESH)
+    run(UNREAD, {"topics": given, "most": MOST_UNREAD})
     run(DUE_TEXTS, {"digest": topics.digest, "most": MOST_TEXTS})
     texts = _together(TEXT_FACTS, _scored_texts(reading, topics))
     links = _together(LINK_FACTS, _scored_links(reading, topics))
@@ -221,6 +225,8 @@ def _together(schema: pa.Schema, batches: Iterable[list[dict[str, Any]]]) -> pa.
 
 
 def _scored_texts(reading: Reading, topics: Topics) -> Iterator[list[dict[str, Any]]]:
+    if not reading.number("SELECT count(*) FROM due"):  # looking for nothing would still open every file
+        return
     for batch in reading.connection.execute(TEXTS).to_arrow_reader(TEXTS_AT_ONCE):
         rows = []
         for row in batch.to_pylist():

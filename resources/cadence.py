@@ -31,6 +31,8 @@ class Cadence:
     policies_cron: str
     """What policies are and would have been worth."""
     content_cron: str
+    values_cron: str
+    """What pages are worth: until then a new URL goes by its depth."""
     quality_cron: str
     marts_cron: str
     upkeep_cron: str
@@ -56,6 +58,7 @@ DEMO = Cadence(
     rates_cron="* * * * *",
     policies_cron="*/10 * * * *",
     content_cron="* * * * *",
+    values_cron="*/2 * * * *",
     quality_cron="* * * * *",
     marts_cron="* * * * *",
     upkeep_cron="*/10 * * * *",
@@ -78,6 +81,7 @@ PRODUCTION = Cadence(
     rates_cron="41 3 * * *",
     policies_cron="11 5 * * *",
     content_cron="23 4 * * *",
+    values_cron="37 */3 * * *",
     quality_cron="37 */3 * * *",
     marts_cron="37 */6 * * *",
     upkeep_cron="13 2 * * *",

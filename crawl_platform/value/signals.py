@@ -2,8 +2,8 @@
 
     value = base · technical · 2^(3·business + ir' + corpus'/2 + exploration'/2),  at least the floor if critical
 
-`base` is what the fleet thinks by depth alone; a dash means: less the mean of all pages, so that the usual page
-keeps its base. Weights (powers of two per unit) are settings. What is not known (NaN) says nothing.
+`base` is what the fleet thinks by depth alone; a dash means: less the mean of all pages that were read, so that the
+usual page keeps its base. Weights (powers of two per unit) are settings. What is not known (NaN) says nothing.
 """
 
 from collections.abc import Sequence
@@ -112,22 +112,24 @@ def technical(faults: Sequence[tuple[str, Flags]], n: int) -> tuple[Floats, list
 
 @dataclass(frozen=True)
 class Signals:
-    """Arrays (N,). Business lies between −1 and 1, the others between 0 and 1; NaN where one is not known."""
+    """Arrays (N,). Business lies between −1 and 1, the others between 0 and 1; NaN where one is not known. `read`: the
+    pages that were read, whose means are those of the usual page."""
 
     business: Floats
     ir: Floats
     corpus: Floats
     technical: Floats
     exploration: Floats
+    read: Flags
 
 
 def exponents(signals: Signals, weights: Value) -> dict[str, Floats]:
     """Powers of two that each of the four additive signals gives, by name (N,): 0 for the usual page."""
     return {
         "business": weights.business * np.nan_to_num(signals.business),
-        "ir": weights.ir * _beyond_mean(signals.ir),
-        "corpus": weights.corpus * _beyond_mean(signals.corpus),
-        "exploration": weights.exploration * _beyond_mean(signals.exploration),
+        "ir": weights.ir * _beyond_mean(signals.ir, signals.read),
+        "corpus": weights.corpus * _beyond_mean(signals.corpus, signals.read),
+        "exploration": weights.exploration * _beyond_mean(signals.exploration, signals.read),
     }
 
 
@@ -140,9 +142,10 @@ def combined(base: ArrayLike, signals: Signals, critical: ArrayLike, weights: Va
     return value
 
 
-def _beyond_mean(signal: Floats) -> Floats:
+def _beyond_mean(signal: Floats, read: Flags) -> Floats:
     known = ~np.isnan(signal)
-    mean = float(signal[known].mean()) if known.any() else 0.0
+    usual = signal[known & read]
+    mean = float(usual.mean()) if len(usual) else 0.5
     beyond: Floats = np.where(known, signal - mean, 0.0)
     return beyond
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from assets import appraisal, page_values
+from crawl_platform.lake.history import forget_before
 from crawl_platform.lake.tables import PAGE_VALUES
 from crawl_platform.settings import Value
 from tests.orchestration.test_content import story
@@ -88,6 +89,7 @@ def test_a_critical_page_below_the_floor_fails_the_check():
     assert page_values._floor_holds(table, Value(critical_floor=0.5)).passed
 
 
+@pytest.mark.long
 def test_a_broken_topics_file_fails_the_run_with_its_line(harness, mirrored, tmp_path, fleet):
     (tmp_path / "topics.toml").write_text('[[topics]]\nname = "a"\nweight = 7\nphrases = ["a"]\n')
 
@@ -103,3 +105,26 @@ def test_nothing_read_yet_is_no_error(harness, lake):
 
     assert all(check.passed for check in result.get_asset_check_evaluations())
     assert values(lake) == {}
+
+
+@pytest.mark.long
+def test_links_are_new_until_a_run_has_seen_their_files(harness, crawl, lake, tmp_path):
+    """By the versions of `links`: a repeated run has none, and all are new where the last run's version is gone."""
+    (tmp_path / "topics.toml").write_text('[[topics]]\nname = "a"\nphrases = ["story*"]\n')
+    crawl.host("plain.test")
+    crawl.visit("https://plain.test/", PLAIN)
+    crawl.commit()
+    first = page_values.new_links(lake, lake.version("links"))
+    harness.execute("page_values")
+    again = page_values.new_links(lake, lake.version("links"))
+    crawl.visit("https://plain.test/more", f"{PLAIN}-two")
+    crawl.commit()
+    third = page_values.new_links(lake, lake.version("links"))
+    harness.execute("page_values")
+
+    assert first is None
+    assert again == []
+    assert len(third) == 1
+    assert values(lake).keys() >= {PLAIN, f"{PLAIN}-two"}
+    forget_before(lake.root, "links", lake.version("links") + 1)
+    assert page_values.new_links(lake, lake.version("links")) is None

@@ -27,6 +27,7 @@ def of(n: int = 3, **given) -> Signals:
         "corpus": np.full(n, 0.3),
         "technical": np.ones(n),
         "exploration": np.full(n, 0.5),
+        "read": np.ones(n, bool),
     }
     return Signals(**usual | {name: np.array(values) for name, values in given.items()})
 
@@ -56,6 +57,15 @@ def test_each_signal_raises_the_value_by_its_weight():
 
 def test_what_is_not_known_is_the_mean_of_what_is():
     assert value(of(ir=[0.9, NAN, 0.3]))[1] == pytest.approx(0.5)
+
+
+def test_the_usual_page_is_one_that_was_read():
+    """Ablation: with the unread in the mean, a crawl with many known URLs would take its own pages for worth less."""
+    some = of(exploration=[0.2, 1.0, 1.0], read=[True, False, False])
+    all_ = of(exploration=[0.2, 1.0, 1.0], read=[True, True, True])
+
+    assert value(some)[0] == pytest.approx(0.5)
+    assert value(all_)[0] < 0.45
 
 
 def test_technical_faults_multiply():

@@ -44,6 +44,7 @@ def test_a_phrase_is_found_where_no_spaces_are_written():
         ("https://other.test/a", ("wind turbine", "wind turbine"), MEANT["anchor"]),
         ("https://other.test/wind-turbine", ("wind turbine",), 0.75),
         ("https://other.test/a", (), None),
+        ("https://other.test/a?wind-turbine=1", (), None),
     ],
 )
 def test_an_unread_page_is_judged_by_its_url_and_the_texts_of_links(url, anchors, strength):
@@ -75,4 +76,4 @@ def test_evidence_adds_up_as_independent_doubts():
 def test_words_are_folded():
     assert fold("Crème BRÛLÉE ﬁne Straße") == "creme brulee fine strasse"
     assert words("한국어 text") == ["한국어", "text"]
-    assert url_words("https://a.test/caf%C3%A9/x_y?z=Q") == ["a", "test", "cafe", "x", "y", "z", "q"]
+    assert url_words("https://a.test/caf%C3%A9/x_y?z=Q") == ["a", "test", "cafe", "x", "y", "q"]
