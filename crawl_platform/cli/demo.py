@@ -55,8 +55,8 @@ def demo(web_seed: int, seconds: float | None, port: int, home: Path) -> None:
     Shows pages fetched, hosts found on the horizon, the first promotion and its evidence, the promoted
     host's first page, a fastlane recrawl and a schedule window, all within three minutes; then change
     rates beside the web's true ones, promised and realised use of a window, quality measures, the
-    analysts' marts and near-duplicates, within four. Runs until Ctrl-C; nothing leaves the loopback
-    interface.
+    analysts' marts, near-duplicates and new pages found through the freshlane, within four. Runs until
+    Ctrl-C; nothing leaves the loopback interface.
     """
     interrupts = Interrupts()
     if is_running(home.resolve()):
@@ -115,7 +115,7 @@ def _settings(home: Path, web: Ready, port: int) -> Settings:
             total_timeout=20.0,
             slots=64,
         ),
-        refresh=Refresh(interval_min=2.0, interval_max=3600.0, prior_rate=1440.0),
+        refresh=Refresh(interval_min=2.0, interval_max=3600.0, prior_rate=1440.0, watch_min=5.0),
         commit=Commit(epoch_seconds=2.0, stats_seconds=5.0, snapshot_seconds=20.0),
         orchestration=Orchestration(profile="demo", port=port, window_seconds=30.0),
     )

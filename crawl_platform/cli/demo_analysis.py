@@ -13,11 +13,15 @@ from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.demo_truth import duplicates, freshness, group_rates, mean_error
 from crawl_platform.clock import SystemClock, as_datetime
 from crawl_platform.lake.marts import MARTS_NAME
+from crawl_platform.quality.measure import LOOK_BACK, RECENT
+from crawl_platform.quality.timeliness import FRESHLANE
 from crawl_platform.simulation.web import SyntheticWeb
 
 RATE_ERROR = 0.35
 FRESHNESS_POINTS = 3.0
 """What is promised of the demo: mean relative error of group rates, percentage points of freshness."""
+FRESHLANE_PROMISE = 10.0
+"""Seconds from the visit of a watched page to a new link's page in the lake (95th percentile)."""
 SHOWN_GROUPS = 6
 
 WINDOW_USE = """
@@ -30,6 +34,9 @@ SELECT measure, dimension, value, unit FROM crawl_quality
 WHERE measured_at = (SELECT max(measured_at) FROM crawl_quality) AND value IS NOT NULL ORDER BY dimension, measure
 """
 DIMENSIONS = 6
+WATCHED = (
+    "SELECT url, rate / 24 AS per_hour FROM watched_pages WHERE told IS NOT NULL ORDER BY rate DESC, url"
+)
 MARTS = "SELECT count(*) AS rows, count(DISTINCT host) AS hosts, sum(pages)::BIGINT AS pages FROM host_daily"
 
 
@@ -49,6 +56,7 @@ class Analysis:
             "quality": self._quality,
             "marts": self._marts,
             "near-duplicates": self._duplicates,
+            "freshlane": self._freshlane,
         }
 
     @property
@@ -155,4 +163,25 @@ class Analysis:
         return (
             f"{found.clusters} clusters of near-duplicates, {found.pairs} pairs of which {len(found.wrong)} are none "
             f"in truth; for example {found.right[0][0]} and {found.right[0][1]}"
+        )
+
+    def _freshlane(self) -> str | None:
+        watched = self._rows(WATCHED)
+        now = as_datetime(SystemClock().now())
+        with self.crawl.lake.connect() as connection:
+            connection.execute(RECENT, {"since": now - LOOK_BACK, "now": now})
+            row = connection.execute(FRESHLANE, {"since": now - LOOK_BACK}).fetchone()
+        if not watched or row is None or not row[2]:
+            return None
+        seconds, _, pages = row
+        took = f"95 % of them in the lake within {seconds:.1f} s of the visit that showed them"
+        self._judge(
+            "freshlane",
+            seconds <= FRESHLANE_PROMISE,
+            f"new pages of the freshlane: {took}, promised {FRESHLANE_PROMISE:.0f} s",
+        )
+        return (
+            f"freshlane: {len(watched)} pages are watched since they keep bringing new links, most by "
+            f"{watched[0]['url']} ({watched[0]['per_hour']:.0f} an hour)\n"
+            f"         {pages} new pages were found through it, {took} (promised {FRESHLANE_PROMISE:.0f})"
         )

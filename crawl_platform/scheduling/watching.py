@@ -17,8 +17,8 @@ LEAST_RATE = 1.0
 PER_HOST = 2
 SHARE = 0.05
 """Part of the fleet's fetches that may be visits of watched pages."""
-HOST_SHARE = 0.1
-"""Part of a host's turns that visits of one watched page may take."""
+TURNS = 10
+"""Of so many turns of a host, visits of one watched page take one at most."""
 NEAR = 1.25
 """An interval is left as it is while the one that would be right differs by less than this factor."""
 
@@ -46,7 +46,7 @@ class Choice(NamedTuple):
 
 def least_interval(watch_min: float, delay: float) -> float:
     """Seconds that there have to be between two visits of a page, of a host asked every `delay` seconds at most."""
-    return max(watch_min, delay / HOST_SHARE)
+    return max(watch_min, TURNS * delay)
 
 
 def interval(source: Source) -> float:
