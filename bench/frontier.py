@@ -68,11 +68,14 @@ FETCHED_SHARE = 4
 LINES = {
     "growth_warm": 1.5,
     "claim_ack_us": 40.0,
+    "scheduling_us": 20.0,
     "link_seen_us": 4.0,
     "link_new_us": 12.0,
     "bytes_per_url": 150.0,
     "start_seconds": 20.0,
 }
+OVERDUE = 15 * DAY
+"""Time that passes before decisions are timed: half of the pages that were fetched are due."""
 SECTIONS = ("news", "world", "science", "culture", "products", "reviews", "people", "archive")
 
 
@@ -128,6 +131,28 @@ def known(rng: random.Random, n: int, group: int) -> UrlRecord:
 
 
 # work
+
+
+class Stopwatch:
+    """Seconds of CPU spent in some functions, less what it takes to look at the clock."""
+
+    def __init__(self) -> None:
+        self.spent = self._looking = 0.0
+        empty = self.around(lambda: None)
+        for _ in range(100_000):
+            empty()
+        self._looking, self.spent = self.spent / 100_000, 0.0
+
+    def around(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        clock = time.thread_time
+
+        def timed(*arguments: Any) -> Any:
+            begun = clock()
+            result = work(*arguments)
+            self.spent += clock() - begun - self._looking
+            return result
+
+        return timed
 
 
 class Bench:
@@ -198,6 +223,18 @@ class Bench:
             planner.page(result)
         self._commit(planner)
         return claimed * 1e6 / PAGES, (time.process_time() - begun) * 1e6 / PAGES
+
+    def scheduling(self) -> float:
+        """µs of CPU per page of what decides about it, where discoveries and visits are due and hosts wait for
+        slots: the worth of hosts in line, lane and page, what the turn teaches, and when the page comes again."""
+        lanes, revisits, watch = self.rig.frontier.lanes, self.rig.frontier.revisits, Stopwatch()
+        parts = [(lanes, "choose"), (lanes, "worth"), (lanes, "charge"), (revisits, "interval")]
+        for part, name in parts:
+            setattr(part, name, watch.around(getattr(part, name)))
+        self.pages(crowded=True)
+        for part, name in parts:
+            delattr(part, name)
+        return watch.spent * 1e6 / PAGES
 
     def _result(self, lease: Lease) -> PageResult:
         bits = self.rng.getrandbits
@@ -294,11 +331,15 @@ def work(folder: Path, urls: int) -> dict[str, Any]:
         bench.links(bench.seen)
     rounds = [bench.round() for _ in range(EPOCHS)]
     seen = rig.frontier.seen
+    rig.clock.advance(OVERDUE)
+    bench.pages(crowded=True)
+    scheduling = statistics.median(bench.scheduling() for _ in range(EPOCHS))
     kv.close()
     return {
         "cold": cold,
         "warm": {name: statistics.median(one[name] for one in rounds) for name in cold},
         "warm_least": {name: min(one[name] for one in rounds) for name in cold},
+        "scheduling_us": scheduling,
         "confirms": seen.confirms,
         "false_positive_rate": seen.false_positive_rate,
         "peak_rss_mb": peak_mb(),
@@ -334,9 +375,11 @@ def lines(sizes: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Each line of the issue: what was measured at the largest size, and whether it holds."""
     small, large = sizes[0], sizes[-1]
     growth = {name: large["warm"][name] / small["warm"][name] for name in ("claim_ack_us", "link_mix_us")}
+    growth["scheduling_us"] = large["scheduling_us"] / small["scheduling_us"]
     measured = {
         "growth_warm": max(growth.values()),
         "claim_ack_us": large["warm"]["claim_ack_us"],
+        "scheduling_us": large["scheduling_us"],
         "link_seen_us": large["warm"]["link_seen_us"],
         "link_new_us": large["warm"]["link_new_us"],
         "bytes_per_url": max(one["bytes_per_url"] for one in sizes),

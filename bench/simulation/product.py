@@ -225,7 +225,8 @@ class Product:
             (host, url), record = url_of_key(key), decode(data, UrlRecord)
             rows.append(
                 {"snapshot_id": now.isoformat(), "snapshot_at": now, "shard": 0, "host": host, "url": url,
-                 "state": STATES[record.state], "value": record.value, "group_id": record.group}
+                 "state": STATES[record.state], "value": record.value, "group_id": record.group,
+                 "kind": "page"}
             )  # fmt: skip
         self.tables.reading.connection.execute("DELETE FROM frontier")
         self.tables.append("frontier", rows)

@@ -11,7 +11,7 @@ from crawl_platform.lake.views import VIEWS
 from resources.lake import Reading
 
 NAMES = (
-    *("fetches", "links", "hosts", "frontier", "fleet_stats", "host_ranks", "near_duplicates"),
+    *("fetches", "links", "pages", "hosts", "frontier", "fleet_stats", "host_ranks", "near_duplicates"),
     *("url_groups", "change_rates", "cold_priors", "crawl_schedule", "page_values"),
 )
 

@@ -69,6 +69,9 @@ class Entry(msgspec.Struct, order=True, gc=False):
     url: str
     data: bytes
     outlook: Outlook | None = None
+    index: float = 0.0
+    index_until: float = 0.0
+    """What a visit is worth (days of freshness), and until when (UTC seconds) that is near enough."""
     _waiting: Waiting | None = None
 
     @property

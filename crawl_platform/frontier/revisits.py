@@ -27,6 +27,10 @@ from crawl_platform.settings import Refresh, Sitemaps
 
 CHOICE = 8
 """Pages that are due among which the best is taken: about 1 µs each."""
+NEAR_ENOUGH = 0.02
+"""Part of a page's age for which its index is taken for what it was: it grows by twice that at most."""
+MOST_FIRST = 50_000
+"""Groups and values whose first visits' worth is kept at hand, some 200 bytes each."""
 WATCHED = 3
 """Checks of a group from which on its pages have to be worth their turn."""
 MOST_WATCHED = 64
@@ -48,6 +52,9 @@ class Revisits:
         self.priors = Priors(prior_of(settings.prior_shape, settings.prior_rate))
         self.floor = max(floor_of(settings.interval_min / DAY, settings.least_change), LEAST_THRESHOLD)
         share = settings.oldest_first_share
+        self._first: dict[tuple[str, int, float, int], float] = {}
+        """What first visits are worth by host, group, value and kind, under the priors of this version."""
+        self._first_version = 0
         self._oldest_every = round(1 / share) if share > 0 else 0
 
     def belief(self, shard: int, host: str, page: UrlRecord | Waiting) -> Gamma:
@@ -104,13 +111,17 @@ class Revisits:
         return self._oldest_every > 0 and (state.refresh_turns + 1) % self._oldest_every == 0
 
     def _index(self, state: HostState, entry: Entry, now: float) -> float:
-        page, known = entry.waiting, self._outlook(state, entry)
-        index = index_one(known.a, known.b, (now - page.last_success_at) / DAY, page.value)
+        if self._is_near_enough(entry, now):
+            return entry.index
+        known, page = self._outlook(state, entry), entry.waiting
+        age = now - page.last_success_at
+        index = index_one(known.a, known.b, age / DAY, page.value)
         if page.kind != PAGE:
-            return index * WORTH
-        if page.claimed:
+            index *= WORTH
+        elif page.claimed:
             oldest = index_one(known.a, known.b, self._settings.interval_max / DAY, page.value)
             return stale_index(index, oldest, state.record.claims.chance)
+        entry.index, entry.index_until = index, now + age * NEAR_ENOUGH
         return index
 
     def spare(self, state: HostState, kv: OrderedKV, now: float) -> Entry | None:
@@ -136,17 +147,37 @@ class Revisits:
         if ahead and ahead[0].rank > limit:
             best = state.threshold
         for entry in ahead:
-            if entry.rank <= limit or self._outlook(state, entry).able_at <= now:
+            if self._is_near_enough(entry, now):
+                index = entry.index
+            elif entry.rank <= limit or self._outlook(state, entry).able_at <= now:
                 index = self._index(state, entry, now)
-                if index > best:
-                    best, age = index, now - entry.waiting.last_success_at
-        new = state.head(kv, DISCOVERY)
-        if new is not None and new.rank <= limit:
-            page, longest = new.waiting, self._settings.interval_max
-            index = index_one(*self.prior(state.shard, state.host, page), longest / DAY, page.value)
+            else:
+                continue
             if index > best:
-                best, age = index, longest
+                best, age = index, now - entry.waiting.last_success_at
+        new = state.head(kv, DISCOVERY)
+        if new is not None and new.rank <= limit and (index := self._first_index(state, new.waiting)) > best:
+            best, age = index, self._settings.interval_max
         return best, age
+
+    def _first_index(self, state: HostState, page: Waiting) -> float:
+        """What a first visit is worth; pages of a group are all alike."""
+        if self._first_version != self.priors.version or len(self._first) > MOST_FIRST:
+            self._first, self._first_version = {}, self.priors.version
+        like = state.host, page.group, page.value, page.kind
+        index = self._first.get(like)
+        if index is None:
+            a, b = self.prior(state.shard, state.host, page)
+            index = self._first[like] = index_one(a, b, self._settings.interval_max / DAY, page.value)
+        return index
+
+    def _is_near_enough(self, entry: Entry, now: float) -> bool:
+        """Whether the index of a page that may be visited is known as well as needed."""
+        return (
+            now < entry.index_until
+            and entry.outlook is not None
+            and entry.outlook.version == self.priors.version
+        )
 
     def _may_fall(self, state: HostState) -> bool:
         return state.threshold == 0.0 or state.threshold > self.floor
