@@ -121,7 +121,8 @@ WITH used AS (
     FROM read_page r LEFT JOIN scored_texts t ON t.fetch_id = r.fetch_id
     LEFT JOIN page_values v ON v.url = r.url AND v.fetch_id = r.fetch_id
 ), spoken AS (
-    SELECT language, count(*) / sum(count(*)) OVER () AS share FROM facts WHERE language IS NOT NULL GROUP BY language
+    SELECT language, count(*) / (SELECT count(*) FROM facts WHERE language IS NOT NULL) AS share
+    FROM facts WHERE language IS NOT NULL GROUP BY language
 ), kinds AS (
     SELECT entity, count(*) / (SELECT count(*) FROM read_page WHERE len(types) > 0) AS share
     FROM (SELECT unnest(list_distinct(types)) AS entity FROM read_page) GROUP BY entity
