@@ -1,12 +1,14 @@
-"""Compile what the digest runs as machine code: `python -m crawl_platform.digest`."""
+"""Compile what runs as machine code, the digest and the ranks: `python -m crawl_platform.digest`."""
 
 import time
 
 from crawl_platform.digest import warm
-from crawl_platform.digest.compiled import FOLDER, forget_others
+from crawl_platform.graph.pagerank import warm as warm_ranks
+from crawl_platform.machine_code import FOLDER, forget_others
 
 if __name__ == "__main__":
     begun = time.monotonic()
     forget_others()
     warm()
-    print(f"digest: machine code is in {FOLDER} ({time.monotonic() - begun:.0f} s)")  # noqa: T201
+    warm_ranks()
+    print(f"machine code is in {FOLDER} ({time.monotonic() - begun:.0f} s)")  # noqa: T201

@@ -9,11 +9,11 @@ its say-so.
 import numpy as np
 from numpy.typing import NDArray
 
-from crawl_platform.digest.compiled import compiled
 from crawl_platform.digest.octets import LOWER, Octets, fold
 from crawl_platform.digest.regions import MAIN, REGIONS, number_of
 from crawl_platform.digest.tree import Numbers
 from crawl_platform.digest.walk import CHARACTERS, END, IS_HEADING, REGION, START, WORD_COUNT
+from crawl_platform.machine_code import compiled
 
 Flags = NDArray[np.bool_]
 _LONGEST_AVERAGE = 16

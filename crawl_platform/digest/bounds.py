@@ -14,8 +14,9 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from crawl_platform.digest.compiled import compiled, whole
+from crawl_platform.digest.memory import whole
 from crawl_platform.digest.octets import Octets
+from crawl_platform.machine_code import compiled
 
 MAX_DEPTH = 512
 MAX_ATTRIBUTES = 2_000

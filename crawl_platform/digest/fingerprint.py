@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128_hexdigest
 
 from crawl_platform.digest.blocks import Blocks
-from crawl_platform.digest.compiled import compiled, eight, whole
+from crawl_platform.digest.memory import eight, whole
 from crawl_platform.digest.octets import HIGHS, LOW_SEVEN, Octets, marked
+from crawl_platform.machine_code import compiled
 
 Pairs = NDArray[np.bool_]
 Flags = NDArray[np.bool_]

@@ -4,7 +4,8 @@ where all of them are plain."""
 import numpy as np
 from numpy.typing import NDArray
 
-from crawl_platform.digest.compiled import compiled, eight, octet, put_eight, whole
+from crawl_platform.digest.memory import eight, octet, put_eight, whole
+from crawl_platform.machine_code import compiled
 
 Octets = NDArray[np.uint8]
 

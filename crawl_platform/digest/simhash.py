@@ -7,8 +7,9 @@ long page rarely makes it another page. Scripts that write no spaces are cut int
 import numpy as np
 from numpy.typing import NDArray
 
-from crawl_platform.digest.compiled import compiled, whole
+from crawl_platform.digest.memory import whole
 from crawl_platform.digest.octets import LOWER, Octets, fold
+from crawl_platform.machine_code import compiled
 
 MAX_WORDS = 2_000
 # English has 6 characters per word, spaces included; cutting first bounds the work.

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
-from crawl_platform.digest.compiled import compiled, whole, word
+from crawl_platform.digest.memory import whole, word
+from crawl_platform.machine_code import compiled
 
 # Of every node.
 NAME, NEXT, PARENT, CHILD, TYPE = 8, 40, 56, 64, 88

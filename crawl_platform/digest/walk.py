@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from selectolax.lexbor import LexborNode
 
 from crawl_platform.digest import tree
-from crawl_platform.digest.compiled import compiled, eight, half, octet, whole, word
+from crawl_platform.digest.memory import eight, half, octet, whole, word
 from crawl_platform.digest.octets import BLANK, OTHERS, OUT, WORDS, Octets, append
 from crawl_platform.digest.regions import BY_TAG, FOOTER, HEADER, MAIN, NOISE, SILENT, number_of, region_of
 from crawl_platform.digest.tree import (
@@ -44,6 +44,7 @@ from crawl_platform.digest.tree import (
     Numbers,
     read_attributes,
 )  # fmt: skip
+from crawl_platform.machine_code import compiled
 
 # What an element is to the pass.
 _INLINE, _BLOCK, _HEADING, _REGIONAL, _SILENCE, _LEAF, _ANCHOR = range(1, 8)

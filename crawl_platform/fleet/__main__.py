@@ -115,8 +115,8 @@ def cell(home: Path, name: str, fault: str) -> None:
     """Crawl the shards that the shard table gives to NAME."""
     # No other role digests pages: numba takes a second to import and 60 MB.
     from crawl_platform.digest import warm
-    from crawl_platform.digest.compiled import is_compiled
     from crawl_platform.fleet.cell import Cell
+    from crawl_platform.machine_code import is_compiled
 
     settings = settings_module.load(home)
     _log_to(settings, name)
