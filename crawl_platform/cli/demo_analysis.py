@@ -11,6 +11,7 @@ import duckdb
 
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.demo_truth import duplicates, freshness, group_rates, mean_error
+from crawl_platform.cli.output import count_text
 from crawl_platform.clock import SystemClock, as_datetime
 from crawl_platform.lake.marts import MARTS_NAME
 from crawl_platform.quality.measure import LOOK_BACK, RECENT
@@ -181,7 +182,7 @@ class Analysis:
             f"new pages of the freshlane: {took}, promised {FRESHLANE_PROMISE:.0f} s",
         )
         return (
-            f"freshlane: {len(watched)} pages are watched since they keep bringing new links, most by "
-            f"{watched[0]['url']} ({watched[0]['per_hour']:.0f} an hour)\n"
-            f"         {pages} new pages were found through it, {took} (promised {FRESHLANE_PROMISE:.0f})"
+            f"freshlane: {count_text(len(watched), 'page')} watched for new links, most on {watched[0]['url']} "
+            f"({watched[0]['per_hour']:.0f} an hour)\n"
+            f"         {count_text(pages, 'new page')} found through it, {took} (promised {FRESHLANE_PROMISE:.0f})"
         )
