@@ -5,12 +5,11 @@ Farms need many links, and make them themselves. That shows in three ways:
    supporter that links most (a footer is no farm), in standard deviations above what trusted links are like.
 2. *nobody vouches* for the hosts that link to it. `vouched` is the share of the rank that flows into it which comes
    from trusted hosts, or from hosts that have as much trust for their rank as is usual on the horizon.
-
 3. *strangers* set them. Many of the hosts that link to it do so only in comments, or in links that they don't answer
    for (`set_by_strangers`, of which no rank knows).
 
-`doubt = bulk + ½·ln(1/vouched)`; from `MOST_DOUBT` on a host looks like a farm, and so it does with far more strangers
-than usual. The weights come from a logistic regression over made-up webs (docs/decisions/0034-farms.md).
+`doubt = bulk + 0.7·ln(1/vouched)`; from `MOST_DOUBT` on a host looks like a farm, and so it does with far more
+strangers than usual. The weight comes from a logistic regression over made-up webs (`bench.promotion.weights`, decision 0034).
 """
 
 from typing import NamedTuple
@@ -23,7 +22,7 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 MOST_DOUBT = 2.0
-UNVOUCHED_WEIGHT = 0.5
+UNVOUCHED_WEIGHT = 0.7
 LEAST_DEVIATION = 0.8
 """Where all links look alike, five links per supporter instead of one are no farm: e^(2 · 0.8) = 5."""
 LEAST_VOUCHED = 1e-4

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.promotion import weights
 from bench.promotion.__main__ import LINES, all_crawled, seed_only
 from bench.promotion.score import area, scores, see, shipped, trust_alone
 from bench.promotion.seed_only import Crawl
 from bench.promotion.web import HONEST, SCENARIOS, TARGET, Farms, Plan, host_arcs, make_web
+from crawl_platform.graph.spam import UNVOUCHED_WEIGHT
 
 FEW = Plan(trusted=100, untrusted=400, honest=600)
 
@@ -86,3 +88,15 @@ def test_the_lines_hold_where_only_trusted_hosts_are_crawled():
 
     assert report["holds"]
     assert report["scenarios"]["hijacked_40_10"]["others"]["without_both"]["farm_hosts_promoted"]["min"] > 3
+
+
+@pytest.mark.long
+def test_the_shipped_weight_is_near_the_fitted_one_and_holds_on_other_webs():
+    made, others = (
+        [weights.evidence(seed) for seed in seeds] for seeds in (range(1_000, 1_030), range(7_000, 7_015))
+    )
+
+    assert weights.fitted(made)["unvouched_weight"] == pytest.approx(UNVOUCHED_WEIGHT, abs=0.3)
+    found = weights.tried(others)
+    assert found["farms_passed"] <= 0.05 * found["farms"]
+    assert found["honest_held"]["mean"] < 0.02
