@@ -9,7 +9,7 @@ Farms need many links, and make them themselves. That shows in three ways:
    for (`set_by_strangers`, of which no rank knows).
 
 `doubt = bulk + 0.7·ln(1/vouched)`; from `MOST_DOUBT` on a host looks like a farm, and so it does with far more
-strangers than usual. The weight comes from a logistic regression over made-up webs (`bench.promotion.weights`, decision 0034).
+strangers than usual. The weight comes from a logistic regression over made-up webs (`bench.promotion.weights`).
 """
 
 from typing import NamedTuple
