@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
 from collections.abc import Coroutine
 from typing import Any
 
@@ -32,6 +31,7 @@ from crawl_platform.fetch.dns import DnsCache
 from crawl_platform.fetch.safety import AddressGuard
 from crawl_platform.fetch.signing import signer_for
 from crawl_platform.fleet.addresses import AddressBook
+from crawl_platform.fleet.backpressure import Backpressure
 from crawl_platform.fleet.directives import Directives
 from crawl_platform.fleet.ending import cancel_all
 from crawl_platform.fleet.epochs import Series
@@ -62,7 +62,6 @@ HEARTBEAT = 2.0
 FENCE_MARGIN = 2.0
 FORGET_IDLE = 10.0
 IDLE_INBOX = 0.5
-DISK_EVERY = 3.0
 LANDING = 3.0
 """Seconds that requests in flight get at a stop."""
 PUBLISHING = 2.0
@@ -173,11 +172,12 @@ class Cell:
         self._on_hold = False
         self._purgeable: tuple[int, dict[int, int]] | None = None
         """Number of the bulk manifest that ends the last snapshot, and what its shards had applied."""
-        self._spool_full = False
-        self._held_by = ""
-        """What keeps the cell from claiming: one of `telemetry.HELD_BY`, empty if nothing does."""
-        self._disk_is_low = False
-        self._disk_seen_at = -DISK_EVERY
+        self._backpressure = Backpressure(
+            settings,
+            clock,
+            self._outbox.spooled_bytes,
+            lambda: bool(self._bulk.blocked or self._fast.blocked),
+        )
         self._contact_at = clock.boottime()
 
     def _series(self, name: str, faults: Faults) -> Series:
@@ -301,7 +301,7 @@ class Cell:
 
     def _claim_all(self) -> None:
         self._worker.catch_up()
-        if self._on_hold or self.frontier.book.stops.paused or self._held_back():
+        if self._on_hold or self.frontier.book.stops.paused or self._backpressure.holds():
             return
         while len(self._workers) < self._settings.fetch.slots:
             room = max(self._settings.fetch.slots // 2, 1) - len(self._unproven)
@@ -318,34 +318,6 @@ class Cell:
                 return
             self._start(lease)
         self._crowded = True
-
-    def _held_back(self) -> bool:
-        """Backpressure: rows can't be staged, or the lake has not confirmed a spool's worth of them."""
-        full = self._outbox.spooled_bytes() >= self._settings.commit.spool_bytes
-        if full and not self._spool_full:
-            log.warning("the spool is full: the lake confirms nothing, no more pages are claimed")
-        self._spool_full = full
-        low = self._disk_low()
-        staging = bool(self._bulk.blocked or self._fast.blocked)
-        self._held_by = "spool" if full else "staging" if staging else "disk" if low else ""
-        return bool(self._held_by)
-
-    def _disk_low(self) -> bool:
-        """Less free space than the reserve: looked at every few seconds."""
-        boot = self._clock.boottime()
-        if boot - self._disk_seen_at >= DISK_EVERY:
-            self._disk_seen_at = boot
-            low = self._free_disk() < self._settings.fleet.min_free_disk
-            if low and not self._disk_is_low:
-                log.warning("less than fleet.min_free_disk is free: no more pages are claimed")
-            self._disk_is_low = low
-        return self._disk_is_low
-
-    def _free_disk(self) -> int:
-        """The lake's and our own state's: in a cluster these are different volumes."""
-        root = self._settings.root
-        places = [place for place in (root, root / "cells") if place.exists()]
-        return min(shutil.disk_usage(place).free for place in places)
 
     def _start(self, lease: Lease | RobotsLease) -> None:
         task = asyncio.create_task(self._worker.run(lease))
@@ -464,7 +436,7 @@ class Cell:
                 self._telemetry.summary(self.frontier)
                 | {
                     "spooled_bytes": self._outbox.spooled_bytes(),
-                    "held_back": HELD_BY.index(self._held_by),
+                    "held_back": HELD_BY.index(self._backpressure.held_by),
                     "dropped_messages": self._publisher.dropped,
                 },
             )
@@ -482,7 +454,9 @@ class Cell:
         next_snapshot = self._clock.boottime() + min(settings.snapshot_seconds, 60.0)
         while True:
             await asyncio.sleep(settings.stats_seconds)
-            if self._spool_full:  # what tells of the crawl is no reason to fill the disk in an outage of days
+            if (
+                self._backpressure.spool_full
+            ):  # what tells of the crawl is no reason to fill the disk in an outage of days
                 continue
             self._bulk.open.rows.add("fleet_stats", self._telemetry.report(self.frontier, self._outbox))
             self._bulk.touch()

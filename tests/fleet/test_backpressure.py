@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crawl_platform.commit.manifest import BULK, Manifest
-from crawl_platform.fleet.cell import DISK_EVERY, Cell
+from crawl_platform.fleet.backpressure import DISK_EVERY, Backpressure
 from crawl_platform.frontier.kv import Batch
 from crawl_platform.lake.delta import StagedFile
 from crawl_platform.settings import Commit
@@ -44,7 +44,7 @@ async def test_a_full_spool_holds_claims_back_until_the_lake_has_confirmed(tmp_p
 async def test_ablation_a_spool_without_a_bound_is_never_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Cell, "_held_back", lambda self: False)
+    monkeypatch.setattr(Backpressure, "holds", lambda self: False)
     async with virtual_cell(tmp_path, HOSTS, commit=SMALL) as cell:
         owe(cell, 10 * SPOOL)
 
@@ -71,7 +71,7 @@ async def test_a_disk_below_its_reserve_holds_claims_back_until_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = 100
-    monkeypatch.setattr(Cell, "_free_disk", lambda self: free)
+    monkeypatch.setattr(Backpressure, "free_disk", lambda self: free)
     async with virtual_cell(tmp_path, HOSTS, fleet=FleetSettings(min_free_disk=50)) as cell:
         assert await cell.run(5.0) != []
         free = 49
