@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crawl_platform.graph import kernels
 
-MOST_NODES = 2**31 - 1
+MOST_NODES = 2**32 - 1
 LEAST_CHUNK, MOST_CHUNK = 1 << 16, 1 << 22
 """Arcs handled at a time, a sixteenth of all between these: 16 to 32 bytes each, so 1 MB to 128 MB."""
 PARTS = 512
@@ -45,12 +45,12 @@ def in_arcs(src: ArrayLike, dst: ArrayLike, n: int, weights: ArrayLike | None = 
     if tail.shape != head.shape or (weight is not None and weight.shape != tail.shape):
         raise ValueError("src, dst and weights need one length")
     if not 0 <= n <= MOST_NODES:
-        raise ValueError(f"n is {n}: nodes are counted with 31 bits")
+        raise ValueError(f"n is {n}: nodes are counted with 32 bits")
     out, into = np.zeros(n), np.zeros(n, np.int64)
     for chunk in _chunks(tail, head, weight, n):
         kernels.count(*chunk, out, into)
     linking = int(np.count_nonzero(out > 0))
-    rows = np.empty(n, np.int32)
+    rows = np.empty(n, np.uint32)
     kernels.number(out, rows, linking)
     by_row = np.empty(n)
     by_row[rows] = out
@@ -59,7 +59,7 @@ def in_arcs(src: ArrayLike, dst: ArrayLike, n: int, weights: ArrayLike | None = 
     np.cumsum(ends, out=ends)
     np.subtract(ends[rows], into, out=into)
     del out
-    sources = np.empty(len(tail), np.int32)
+    sources = np.empty(len(tail), np.uint32)
     values = np.empty(0 if weight is None else len(tail))
     inner = _scattered(_chunks(tail, head, weight, n), (ends, sources, values), rows, into, linking)
     return InArcs(rows, (ends, sources, values), by_row[:linking], inner)
@@ -87,7 +87,7 @@ def _chunks(
 ) -> Iterator[Chunk]:
     """Arcs by chunks, checked, always in the same arrays."""
     size = min(len(src), max(LEAST_CHUNK, min(MOST_CHUNK, len(src) // 16)))
-    tail, head = np.empty(size, np.int32), np.empty(size, np.int32)
+    tail, head = np.empty(size, np.uint32), np.empty(size, np.uint32)
     weight = np.empty(0 if weights is None else size)
     for begin in range(0, len(src), size or 1):
         part = slice(begin, begin + size)

@@ -1,7 +1,8 @@
 """Loops over arcs, as machine code: what `in_arcs` and `pagerank` are made of.
 
-Nodes and sources are 32-bit, places among arcs 64-bit. `values` is empty where every arc weighs 1. A call handles
-one chunk of arcs, so that they can come from anywhere. All arrays are written in place.
+Nodes and sources are 32-bit without a sign (an index with one is checked at each use), places among arcs 64-bit.
+`values` is empty where every arc weighs 1. A call handles one chunk of arcs, so that they can come from anywhere. All
+arrays are written in place.
 """
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from crawl_platform.machine_code import compiled
 
-Nodes = NDArray[np.int32]
+Nodes = NDArray[np.uint32]
 Places = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Arcs = tuple[Places, Nodes, Floats]

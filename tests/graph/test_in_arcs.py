@@ -88,9 +88,9 @@ def test_arcs_that_don_t_fit_are_refused(src, dst, weights, message):
         in_arcs(src, dst, 2, weights)
 
 
-def test_more_nodes_than_31_bits_are_refused():
-    with pytest.raises(ValueError, match="31 bits"):
-        in_arcs([0], [1], 2**31)
+def test_more_nodes_than_32_bits_are_refused():
+    with pytest.raises(ValueError, match="32 bits"):
+        in_arcs([0], [1], 2**32)
 
 
 PEAK = """
