@@ -27,7 +27,7 @@ from resources.lake import LakeResource, version_metadata
 
 GROUP = "content"
 OWNERS = ["team:crawl"]
-SHOWN = 15
+SHOWN = 10
 SHOWN_COLUMNS = ("page", "value", "by depth", "why")
 SHARE = dict.fromkeys(("ir", "corpus", "technical", "exploration"), (0.0, 1.0))
 BOUNDS = {"business": (-1.0, 1.0), **SHARE, "value": (LEAST, MOST)}
