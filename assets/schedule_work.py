@@ -16,7 +16,7 @@ from crawl_platform.fetch.outcome import DISPOSITIONS
 from crawl_platform.fleet.messages import ScheduleWindow
 from crawl_platform.frontier.lease import value_at
 from crawl_platform.frontier.posterior import prior_of
-from crawl_platform.lake.extension import as_map
+from crawl_platform.quality.measure import as_map
 from crawl_platform.scheduling.bandit import FADE
 from crawl_platform.scheduling.change_rate import SMALLEST
 from crawl_platform.scheduling.refresh import bayes_index

@@ -24,6 +24,8 @@ from crawl_platform.web.host import matches
 
 log = logging.getLogger(__name__)
 RETRY = 1.0
+GATHER = 0.25
+"""Seconds in which a window's messages come together: each time one is opened, all hosts are looked at."""
 
 
 class Directives:
@@ -46,6 +48,7 @@ class Directives:
         self._last_windows: dict[int, ScheduleWindow] = {}
         self._due_windows: dict[int, ScheduleWindow] = {}
         """By shard: told, and not in force yet."""
+        self._gathering: asyncio.TimerHandle | None = None
         self._purge = purge
 
     async def read(self) -> None:
@@ -75,7 +78,7 @@ class Directives:
             for entry in received:
                 self._obey(entry.key, entry.data)
             if received:
-                self._open_windows()
+                self._gather_windows()
                 changed()
 
     async def _read_again(self) -> None:
@@ -173,10 +176,16 @@ class Directives:
     def _window_starts(self, shard: int, window: ScheduleWindow) -> None:
         if window is self._last_windows[shard]:  # else it was replaced before it began
             self._window(shard, window)
-            self._open_windows()
+            self._gather_windows()
+
+    def _gather_windows(self) -> None:
+        """A window comes in a message per shard: those that are due are opened together, a moment later."""
+        if self._due_windows and self._gathering is None:
+            self._gathering = asyncio.get_running_loop().call_later(GATHER, self._open_windows)
 
     def _open_windows(self) -> None:
         """Put the windows that are due in force, those of all shards at once: hosts are looked at once."""
+        self._gathering = None
         now, opened = self._clock.now(), {}
         for shard, window in self._due_windows.items():
             current = self._frontier.windows.get(shard)

@@ -1,8 +1,6 @@
 """DuckDB's delta extension, from its wheel: nothing is downloaded."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import duckdb_extension_delta
@@ -39,11 +37,6 @@ def open_duckdb(path: str | Path = ":memory:") -> duckdb.DuckDBPyConnection:
     connection.execute(f"LOAD {literal(str(extension_path()))}")
     connection.execute("SET TimeZone = 'UTC'")
     return connection
-
-
-def as_map(values: Mapping[str, float]) -> dict[str, list[Any]]:
-    """As DuckDB takes a MAP for a parameter; one without entries would have no types."""
-    return {"key": [*values, ""], "value": [*values.values(), None]}
 
 
 def silent(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import duckdb
 
-from crawl_platform.lake.extension import as_map
 from crawl_platform.networks import Networks
 
 Dimension = Literal["usefulness", "completeness", "freshness", "timeliness", "cost", "politeness"]
@@ -87,6 +86,11 @@ class Look:
         """Named parameters of the measures' statements; `since` is where the look back begins."""
         values = asdict(self)
         return {**values, "since": self.now - values.pop("back"), "promised": as_map(self.promised)}
+
+
+def as_map(values: Mapping[str, float]) -> dict[str, list[Any]]:
+    """As DuckDB takes a MAP for a parameter; one without entries would have no types."""
+    return {"key": [*values, ""], "value": [*values.values(), None]}
 
 
 @dataclass(frozen=True)
