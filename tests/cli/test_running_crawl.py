@@ -14,6 +14,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Command,
         yield crawl
 
 
+@pytest.mark.long
 def test_status_says_that_all_is_well(running: tuple[Command, str]) -> None:
     crawl, _ = running
 

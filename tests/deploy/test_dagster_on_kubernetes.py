@@ -125,6 +125,7 @@ def test_a_run_s_pod_has_the_crawl_s_home_its_login_and_the_storage(
     )
 
 
+@pytest.mark.long
 def test_a_run_s_pod_mounts_the_home_as_the_code_location_does(
     default: Rendered, server: FakeApiServer, tmp_path: Path
 ) -> None:

@@ -60,34 +60,41 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawled]:
         yield result
 
 
+@pytest.mark.long
 def test_the_pages_and_edges_of_a_manual_are_the_known_ones(crawled: Crawled) -> None:
     assert_crawled_to_the_end(crawled.fleet, PYTHON)
 
 
+@pytest.mark.long
 def test_the_servers_log_shows_a_polite_crawl_of_the_seed_alone(crawled: Crawled) -> None:
     assert_polite(crawled.log)
     assert set(touched(crawled.log)) == {PYTHON.host}
 
 
+@pytest.mark.long
 def test_each_response_is_one_row_of_fetches(crawled: Crawled) -> None:
     assert_one_row_per_request(crawled.log, crawled.fetches)
     assert all(entry.ended_by == "response" for entry in crawled.log), "no body was cut, none was left"
 
 
+@pytest.mark.long
 def test_each_url_was_asked_for_once(crawled: Crawled) -> None:
     urls = [row["url"] for row in crawled.fetches]
     assert len(urls) == len(set(urls))
     assert {row["kind"] for row in crawled.fetches if row["url"].endswith("/robots.txt")} == {"robots"}
 
 
+@pytest.mark.long
 def test_every_link_row_has_its_fetch_at_every_commit(crawled: Crawled) -> None:
     assert assert_whole_at_every_commit(crawled.fleet.lake) > 10
 
 
+@pytest.mark.long
 def test_nothing_is_left_to_do(crawled: Crawled) -> None:
     assert_drained(crawled.fleet)
 
 
+@pytest.mark.long
 def test_links_out_of_the_seed_are_recorded_and_not_followed(crawled: Crawled) -> None:
     abroad = crawled.fleet.rows(
         "SELECT count(DISTINCT dst_host) AS n FROM links WHERE dst_host NOT LIKE '%.test'"

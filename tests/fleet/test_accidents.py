@@ -241,6 +241,7 @@ STORIES: dict[str, Callable[[Path], None]] = {
 LONG = {
     story.__name__
     for story in (
+        a_fleet_that_was_stopped_cleanly_goes_on_where_it_was,
         the_crawl_goes_on_without_nats_and_everything_arrives_afterwards,
         at_the_default_delay_of_one_second_the_server_sees_one_second,
         when_the_supervisor_is_killed_its_children_end_and_a_new_one_takes_over,

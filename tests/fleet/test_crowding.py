@@ -37,6 +37,7 @@ async def beside_trouble(home: Path) -> list[Request]:
         return await cell.run(30)
 
 
+@pytest.mark.long
 async def test_large_slow_and_dead_hosts_take_nothing_from_plain_ones(tmp_path: Path) -> None:
     requests = await beside_trouble(tmp_path)
 

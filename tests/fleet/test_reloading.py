@@ -79,6 +79,7 @@ def test_the_number_of_cells_does_not_change_while_they_run(tmp_path: Path) -> N
         settings_to_reload(tmp_path, 1)
 
 
+@pytest.mark.long
 def test_a_supervisor_that_is_told_to_reload_what_is_wrong_goes_on_as_it_was(tmp_path: Path) -> None:
     with serve(tmp_path, Plan("one.test", 3)) as world, Fleet(tmp_path / "home", world.web) as fleet:
         fleet.start()

@@ -37,6 +37,7 @@ def test_it_beats_the_mean_interval_and_uniform_visits(pages: int, fastest: floa
     assert ours >= uniform + 0.03
 
 
+@pytest.mark.long
 def test_where_there_was_time_to_learn_it_comes_near_to_the_optimum() -> None:
     assert score(crawled(Revisits, 60, 10, 3_600, 5)) >= 0.94
 

@@ -84,6 +84,7 @@ def test_the_catalog_lists_what_it_holds(lake: Lake, tmp_path: Path) -> None:
     assert ("links_now", "view", VIEWS["links_now"].row, None, 4) in listed
 
 
+@pytest.mark.long
 def test_a_reader_keeps_the_catalog_it_opened(lake: Lake, tmp_path: Path) -> None:
     path = tmp_path / "catalog.duckdb"
     publish(lake, 1)

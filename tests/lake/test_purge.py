@@ -161,6 +161,7 @@ def test_killed_anywhere_the_next_run_goes_on(aging: AgingLake, point: str) -> N
     assert telling(aging.lake.root, SECRET) == []
 
 
+@pytest.mark.long
 def test_rows_that_a_cell_brings_late_go_with_the_next_upkeep(aging: AgingLake) -> None:
     ask(aging)
     run_all(aging)
@@ -185,6 +186,7 @@ def staged_late(aging: AgingLake) -> tuple[Manifest, dict[str, list[str]]]:
     return late, held
 
 
+@pytest.mark.long
 def test_files_that_a_manifest_still_brings_are_waited_for(aging: AgingLake) -> None:
     late, held = staged_late(aging)
     ask(aging)
@@ -229,6 +231,7 @@ def test_ablation_without_trimming_the_log_quotes_its_titles(
     assert {Path(name).parts[1] for name in telling(aging.lake.root, SECRET)} == {"_delta_log"}
 
 
+@pytest.mark.long
 def test_a_host_that_was_let_in_again_keeps_what_came_since(aging: AgingLake) -> None:
     ask(aging)
     run_all(aging)
@@ -274,6 +277,7 @@ def test_a_cell_that_stood_at_an_older_version_reads_on(aging: AgingLake) -> Non
     assert writer.transaction_version("cell-a/bulk") == 15
 
 
+@pytest.mark.long
 def test_a_torn_file_of_a_crash_is_not_kept(aging: AgingLake) -> None:
     torn = aging.lake.path("pages") / "_staged" / "torn.parquet"
     torn.write_bytes(SECRET.encode())

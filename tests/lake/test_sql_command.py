@@ -55,7 +55,13 @@ def test_a_query_stands_at_the_last_commit_or_at_the_one_asked_for(home: Path) -
         assert json.loads(result.stdout) == [{"n": found}]
 
 
-@pytest.mark.parametrize("name", [*TABLES, *VIEWS])
+SHORT = ("fetches", "frontier", "crawl_schedule", "page_values", "hosts_now")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in SHORT else pytest.mark.long) for name in (*TABLES, *VIEWS)],
+)
 def test_every_table_fits_80_columns(home: Path, name: str) -> None:
     result = crawl_sql(home, f"FROM {name}")
 

@@ -44,6 +44,7 @@ def test_it_says_what_it_did(home: Path) -> None:
     assert len(Lake(home / "lake").delta("fetches").file_uris()) == 1
 
 
+@pytest.mark.long
 def test_when_all_is_done_it_says_so(home: Path) -> None:
     run(home)
 

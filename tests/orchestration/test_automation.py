@@ -53,6 +53,7 @@ def test_nothing_is_due_again_without_news(harness, crawl):
     assert not harness.tick() & DECISIONS
 
 
+@pytest.mark.long
 def test_an_update_on_the_tick_right_after_a_request_is_not_lost(harness, crawl, clock):
     """What a bare eager() swallows: new links while the run that was asked for has not started yet."""
     harness.tick()
@@ -99,6 +100,7 @@ def test_the_chain_of_rates_stays_one_run_too(harness, crawl, clock):
     assert harness.tick() >= RATES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("parent", "check", "child"),
     [

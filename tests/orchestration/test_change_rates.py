@@ -82,6 +82,7 @@ def test_groups_have_their_pages_checks_and_links_counted(harness, crawl, lake, 
     assert all(e.passed for e in result.get_asset_check_evaluations())
 
 
+@pytest.mark.long
 def test_a_page_belongs_to_the_group_of_its_last_fetch(harness, crawl, lake):
     """Templates generalise as a host is learnt: what was told apart at first is one group then."""
     for n, template in enumerate(["/a", "/b", "/*", "/*"]):
@@ -97,6 +98,7 @@ def test_a_page_belongs_to_the_group_of_its_last_fetch(harness, crawl, lake):
     assert {t: g["pages"] for t, g in rows(lake, "url_groups").items()} == {"/*": 2}
 
 
+@pytest.mark.long
 def test_known_urls_that_were_never_fetched_count_for_their_group(harness, crawl, lake, three_groups):
     number = group_id("a.test", "/story/*")
     for n in range(9):
@@ -157,6 +159,7 @@ def test_rates_are_near_the_truth_and_lie_in_their_interval(harness, lake, three
     assert all(e.passed for e in result.get_asset_check_evaluations())
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("pictures")
 def test_rates_are_drawn_over_how_often_they_were_checked(harness, three_groups):
     result = harness.execute("url_groups", "change_rates")
@@ -176,6 +179,7 @@ def test_the_same_inputs_give_the_same_rows(harness, lake, three_groups):
         assert lake.query(f"SELECT * FROM {name}").equals(table)
 
 
+@pytest.mark.long
 def test_rates_are_of_the_fetches_that_the_groups_were_made_from(harness, crawl, lake, random, three_groups):
     harness.execute("url_groups")
     watch(crawl, random, "late.test", "/", 1 / 10)
@@ -249,6 +253,7 @@ def test_cold_groups_get_the_prior_of_what_looks_like_them(harness, lake, many_g
     assert check(result, "better_than_the_mean").passed
 
 
+@pytest.mark.long
 def test_with_little_to_learn_from_it_says_so_and_gives_no_prior(harness, lake, three_groups):
     result = harness.execute(*CHAIN)
 

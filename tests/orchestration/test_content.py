@@ -74,6 +74,7 @@ def test_a_page_that_says_nearly_the_same_is_found_by_its_words(harness, crawl, 
     assert SIMILAR <= rows[0]["similarity"] < 1.0
 
 
+@pytest.mark.long
 def test_a_candidate_that_is_not_similar_enough_is_in_no_cluster(harness, crawl, lake, monkeypatch):
     """Ablation: at the similarity from which on candidates are found it would be."""
     crawl.page(PLAIN, story(1))
@@ -108,6 +109,7 @@ def test_members_that_are_not_alike_fail_the_check_and_nothing_is_written(harnes
     assert clusters(lake) == set()
 
 
+@pytest.mark.long
 def test_pages_made_from_one_template_are_no_duplicates(harness, crawl, lake, monkeypatch):
     """Ablation: without looking for a site's phrases all its pages are one cluster."""
     terms = story(7, 60)
@@ -156,6 +158,7 @@ def test_pages_that_are_gone_and_hosts_that_are_excluded_stand_for_nobody(harnes
     assert clusters(lake) == set()
 
 
+@pytest.mark.long
 def test_a_repeated_run_writes_the_same_rows(harness, mirrored, lake):
     harness.execute("near_duplicates")
     rows = lake.query("SELECT * FROM near_duplicates")
@@ -165,6 +168,7 @@ def test_a_repeated_run_writes_the_same_rows(harness, mirrored, lake):
     assert lake.query("SELECT * FROM near_duplicates").equals(rows)
 
 
+@pytest.mark.long
 def test_when_the_representative_goes_another_page_takes_its_place(harness, mirrored, lake, clock):
     mirrored.page("https://third.test/story", story(1), value=0.4)
     mirrored.commit()
@@ -179,6 +183,7 @@ def test_when_the_representative_goes_another_page_takes_its_place(harness, mirr
     assert lake.query("SELECT url FROM near_duplicates WHERE is_representative")["url"].to_pylist() == [COPY]
 
 
+@pytest.mark.long
 def test_only_the_newest_texts_are_compared_and_the_rest_is_counted(
     harness, mirrored, lake, clock, monkeypatch
 ):

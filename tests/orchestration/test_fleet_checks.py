@@ -140,6 +140,7 @@ def page_of_a_robots_host(crawl, lake):
     crawl.clock.advance(100)
 
 
+@pytest.mark.long
 def test_a_host_outside_the_seed_may_be_asked_for_a_robots_txt_that_has_moved_there(harness, crawl, sound):
     crawl.fetch(f"https://{HOST}/robots.txt", kind="robots", redirect_to="https://horizon.test/r")
     crawl.clock.advance(5)
@@ -366,6 +367,7 @@ def test_a_cell_that_fetches_must_report_too(harness, sound, lake, clock):
     assert "cell-1" in run_checks(harness, "every_cell_reports")["every_cell_reports"].description
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     [
@@ -396,6 +398,7 @@ def test_a_request_that_was_carried_out_or_refused_is_answered(harness, sound, l
     assert run_checks(harness, "requests_answered")["requests_answered"].passed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seen", [(50_000, 50), (900, 30)])
 def test_filters_within_budget_or_hardly_asked_raise_no_alarm(harness, sound, lake, clock, seen):
     sound.report(seen=seen)
@@ -404,6 +407,7 @@ def test_filters_within_budget_or_hardly_asked_raise_no_alarm(harness, sound, la
     assert run_checks(harness, "seen_set_in_budget")["seen_set_in_budget"].passed
 
 
+@pytest.mark.long
 def test_a_request_has_ten_minutes(harness, sound, lake, clock):
     unanswered_recrawl(sound, lake)
     clock.advance(-120)
@@ -413,6 +417,7 @@ def test_a_request_has_ten_minutes(harness, sound, lake, clock):
     assert run_checks(harness, "requests_answered")["requests_answered"].passed
 
 
+@pytest.mark.long
 def test_what_is_older_than_the_look_back_is_left_to_earlier_checks(harness, sound, lake, clock):
     link_without_fetch(sound, lake)
     sound.commit()
@@ -453,6 +458,7 @@ def test_the_sensor_of_analysis_requests_every_check_when_they_are_due(harness, 
     assert tick(timedelta(minutes=2)) == set(keys())
 
 
+@pytest.mark.long
 def test_all_checks_that_are_due_run_in_one_step(harness, sound):
     run_checks(harness)
 

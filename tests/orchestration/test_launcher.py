@@ -112,6 +112,7 @@ def test_storage_is_made_before_anybody_uses_it(tmp_path, instance):
     assert {"runs.db", "schedules.db", "index.db"} <= {path.name for path in tmp_path.rglob("*.db")}
 
 
+@pytest.mark.long
 def test_runs_that_a_killed_dagster_left_behind_are_reported_at_the_next_start(instance):
     @job
     def left_behind():

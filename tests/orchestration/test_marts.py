@@ -504,6 +504,7 @@ def test_ablation_written_in_place_the_reader_would_keep_the_build_out(tmp_path)
             duckdb.connect(str(path))
 
 
+@pytest.mark.long
 def test_violations_fail_their_checks_and_the_old_file_stays(scene):
     scene.warehouse.path.write_bytes(b"the old file")
     at = as_datetime(scene.clock.now())

@@ -49,6 +49,7 @@ def test_a_duplicate_is_told_at_a_fifth_and_at_its_own_value_once_it_differs(
     assert [(worth.url, worth.value) for worth in fleet.appraised] == [(COPY, pytest.approx(0.25, rel=0.3))]
 
 
+@pytest.mark.long
 def test_values_that_could_not_be_told_are_told_by_the_next_run(harness, mirrored, lake, fleet):
     """Told before written: the other order would lose them."""
     fleet.away = True

@@ -138,6 +138,7 @@ def test_hosts_that_belong_together_count_once(harness, crawl, lake, settings):
     }
 
 
+@pytest.mark.long
 def test_links_marked_nofollow_do_not_vote(harness, crawl, lake):
     for i in range(3):
         crawl.host(f"forum-{i}.test")
@@ -163,6 +164,7 @@ def test_links_in_comments_do_not_vote_even_if_nobody_marked_them(harness, crawl
     assert list(promoted(lake)) == ["good.test"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("days", "hosts"), [(6, []), pytest.param(7, ["liked.test"], marks=pytest.mark.long)]
 )
@@ -180,6 +182,7 @@ def test_a_host_that_was_promoted_lately_is_nobodys_supporter(harness, crawl, la
     assert list(promoted(lake)) == hosts
 
 
+@pytest.mark.long
 def test_an_excluded_host_is_held_also_by_a_pattern(harness, crawl, lake, clock):
     small_web(crawl)
     ask(lake, clock, "exclude", "*.honest-0.test", via="exchange")
@@ -252,6 +255,7 @@ def test_links_without_their_fetch_fail_the_graphs_check_and_nothing_is_promoted
     assert promoted(lake) == {}
 
 
+@pytest.mark.long
 def test_a_later_run_of_promotions_alone_refuses_as_well(harness, crawl, lake):
     """Blocking checks stop only their own run: the asset looks for itself."""
     small_web(crawl)
@@ -292,6 +296,7 @@ def test_ranks_that_do_not_sum_to_one_stop_the_chain(harness, crawl, lake, monke
     assert promoted(lake) == {}
 
 
+@pytest.mark.long
 def test_without_trusted_hosts_there_is_nothing_to_rank_and_no_failure(harness, crawl, lake):
     crawl.host("seed-0.test", trusted=False)
     crawl.visit("https://seed-0.test/", "https://b.test/")
@@ -442,6 +447,7 @@ def test_exclusions_and_lifts_are_handed_over_in_the_order_they_were_asked_for(
     assert ("a.test" in fleet.excluded) == excluded
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "why"), [("lift", "b.test is not excluded"), ("erase", "unknown kind 'erase': write recrawl")]
 )

@@ -55,6 +55,7 @@ def test_each_declared_measure_is_a_row_at_the_time_of_the_commit(harness, read_
         assert dict(row["input_versions"])["fetches"] == 1
 
 
+@pytest.mark.long
 def test_the_same_commit_is_measured_once_and_the_run_still_says_how_it_is(harness, read_web, lake, clock):
     harness.execute("crawl_quality")
     before = rows(lake)
@@ -122,6 +123,7 @@ def test_an_impolite_crawl_fails_its_check(harness, read_web, clock, wait, kind)
     assert polite.metadata[kind].value == 1
 
 
+@pytest.mark.long
 def test_a_page_without_robots_before_it_fails_the_check_too(harness, crawl, clock):
     small_web(crawl, seeds=4, farm=False)
     clock.advance(120)
@@ -131,6 +133,7 @@ def test_a_page_without_robots_before_it_fails_the_check_too(harness, crawl, clo
     assert checks(harness.execute("crawl_quality"))["polite"].metadata["requests_before_robots"].value == 4
 
 
+@pytest.mark.long
 def test_a_measure_that_got_lost_fails_its_check(harness, read_web, monkeypatch):
     whole = quality.measured
     monkeypatch.setattr(

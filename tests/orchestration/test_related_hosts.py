@@ -71,6 +71,7 @@ def test_the_same_inputs_give_the_same_rows(harness, linked, lake):
     assert related(lake) == before
 
 
+@pytest.mark.long
 def test_a_promotion_says_that_its_host_belongs_to_a_large_component(harness, linked, lake):
     harness.decide()
 

@@ -81,6 +81,7 @@ def test_a_window_is_planned_once_and_published_again_as_it_was(harness, crawl, 
     assert lake.query("SELECT * FROM decisions WHERE kind = 'schedule'").num_rows == 1
 
 
+@pytest.mark.long
 def test_the_same_lake_gives_the_same_plan(harness, crawl, lake, settings):
     """Chance is drawn from the window's name, and nothing depends on the order of rows."""
     small_web(crawl, farm=False)
@@ -98,6 +99,7 @@ def test_the_same_lake_gives_the_same_plan(harness, crawl, lake, settings):
     assert planned().equals(planned())
 
 
+@pytest.mark.long
 def test_the_next_window_is_planned_anew(harness, crawl, lake, fleet, clock):
     small_web(crawl, farm=False)
     harness.execute("crawl_schedule")
@@ -109,6 +111,7 @@ def test_the_next_window_is_planned_anew(harness, crawl, lake, fleet, clock):
     assert second.starts_at == first.ends_at
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("into", "ahead"), [pytest.param(0.4, 0, marks=pytest.mark.long), (0.6, 1)])
 def test_a_window_that_is_half_over_is_left_for_the_next(harness, crawl, fleet, clock, into, ahead):
     small_web(crawl, farm=False)
@@ -157,6 +160,7 @@ def window_twice(lake) -> tuple[list, list]:
     return sorted(set(counts["n"].to_pylist())), inputs["same"].to_pylist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table_name", [pytest.param("decisions", marks=pytest.mark.long), "crawl_schedule"])
 def test_two_runs_of_one_window_write_it_once(crawl, lake, settings, monkeypatch, table_name):
     small_web(crawl, farm=False)
@@ -187,6 +191,7 @@ def crash() -> None:
     raise Crash
 
 
+@pytest.mark.long
 def test_after_a_crash_the_decision_is_carried_out_as_it_was_taken(crawl, lake, settings, monkeypatch):
     small_web(crawl, farm=False)
     window = window_at(crawl.clock.now(), HOUR)
@@ -245,6 +250,7 @@ def test_a_window_before_one_that_is_written_is_not_planned_any_more(
 # what there is to do
 
 
+@pytest.mark.long
 def test_queued_urls_and_due_pages_of_a_group_are_its_work(harness, crawl, lake, clock):
     crawl.host("a.test")
     for n in range(4):
@@ -258,6 +264,7 @@ def test_queued_urls_and_due_pages_of_a_group_are_its_work(harness, crawl, lake,
     assert by_template(lake)["/story/*"]["eligible"] == 10
 
 
+@pytest.mark.long
 def test_a_queued_url_that_has_been_fetched_since_the_snapshot_is_no_work(harness, crawl, lake):
     crawl.host("a.test")
     queued(crawl, "a.test", "/story/*", 3)
@@ -269,6 +276,7 @@ def test_a_queued_url_that_has_been_fetched_since_the_snapshot_is_no_work(harnes
     assert by_template(lake)["/story/*"]["eligible"] == 2
 
 
+@pytest.mark.long
 def test_a_group_without_work_sleeps(harness, crawl, lake, fleet):
     crawl.host("a.test")
     read(crawl, "https://a.test/about", "/about")
@@ -525,6 +533,7 @@ def test_a_promise_beyond_politeness_is_named_too(harness, crawl, clock):
     assert "a.test/p/*: 30 of 60 pages" in failed.description  # 3,600 s / 120 s
 
 
+@pytest.mark.long
 def test_a_schedule_over_capacity_fails_its_check(harness, crawl, monkeypatch):
     """The check looks at the rows, not at the plan: an allocation that ignores the budget is caught."""
     monkeypatch.setattr(schedule_plan, "allocate", lambda want, most, *rest, **limits: np.asarray(most) + 1)
@@ -568,6 +577,7 @@ def two_groups(crawl, clock) -> None:
     crawl.commit()
 
 
+@pytest.mark.long
 def test_the_group_that_brought_news_gets_more(harness, crawl, lake, clock):
     two_groups(crawl, clock)
 
@@ -578,6 +588,7 @@ def test_the_group_that_brought_news_gets_more(harness, crawl, lake, clock):
     assert sum(r["fetches"] for r in rows.values()) == rows[None]["most"]  # all that politeness allows
 
 
+@pytest.mark.long
 def test_links_that_nobody_had_shown_count_as_news(harness, crawl, lake, clock):
     crawl.host("a.test")
     for n in range(30):
@@ -713,6 +724,7 @@ def test_groups_are_capped_within_their_host_and_may_use_what_it_has_left():
     assert groups == {"a": {5: 15, 6: 5}, "b": {9: 2}}
 
 
+@pytest.mark.long
 def test_before_any_rate_is_known_the_settings_are_what_is_believed(harness, crawl, fleet, settings):
     small_web(crawl, farm=False)
 

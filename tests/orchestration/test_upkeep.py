@@ -94,6 +94,7 @@ def test_a_run_looks_after_the_lake_and_shows_what_was_done(harness, aging, lake
     assert shown["inputs"].value == {row["table_name"]: lake.version(row["table_name"]) for row in done}
 
 
+@pytest.mark.long
 def test_a_run_with_nothing_to_do_adds_no_row(harness, aging, lake):
     harness.execute("upkeep")
     version = lake.version("upkeep")
@@ -144,6 +145,7 @@ def test_a_day_that_waits_is_a_warning(harness, aging, fleet):
     assert metadata(result)["partitions_left"].value > 1
 
 
+@pytest.mark.long
 def test_a_file_that_a_reader_needs_and_that_is_gone_is_an_error(harness, aging, lake):
     aging.upkeep(compact_after_files=4)
     staged = next(path for path in sorted(aging.files("pages")) if path.startswith("_staged"))

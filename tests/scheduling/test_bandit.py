@@ -15,6 +15,7 @@ SEEDS = range(4)
 play = cache(allocation.play)
 
 
+@pytest.mark.long
 def test_it_comes_near_to_one_who_knows_what_every_group_brings():
     assert np.mean([play(seed) for seed in SEEDS]) >= 0.95
 
