@@ -69,6 +69,7 @@ def test_a_recrawl_is_fetched_and_told(running: tuple[Command, str], api: Proces
     assert fetched == [{"lane": "fastlane", "url": f"{root}one.html"}]
 
 
+@pytest.mark.long
 def test_explain_and_status_say_what_the_commands_say(running: tuple[Command, str], api: Process) -> None:
     command, root = running
 
@@ -181,6 +182,7 @@ def beside(home: Path, other: Path) -> Path:
     return other
 
 
+@pytest.mark.long
 def test_an_api_that_others_can_reach_refuses_to_start_without_tokens(running: tuple[Command, str]) -> None:
     command = [
         sys.executable,
@@ -198,6 +200,7 @@ def test_an_api_that_others_can_reach_refuses_to_start_without_tokens(running: t
     assert "CRAWL_API_TOKENS" in refused.stderr
 
 
+@pytest.mark.long
 def test_tokens_of_the_environment_are_obeyed(running: tuple[Command, str], tmp_path: Path) -> None:
     home = beside(running[0].home, tmp_path)
     env = {"CRAWL_API_TOKENS": "crm:0123456789abcdef0,grafana:fedcba98765432100:read"}

@@ -100,6 +100,7 @@ def test_a_round_that_died_is_taken_up_where_each_table_stands(
     assert lake.query("SELECT count(*) AS n FROM hosts")["n"].to_pylist() == [3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("point", "nth"), [KILLS[0], KILLS[2], *KILLS[-2:]])
 def test_readers_stand_at_the_last_vector_while_a_round_is_half_done(
     lake: Lake, clock: ManualClock, point: str, nth: int
@@ -121,6 +122,7 @@ def test_a_next_round_may_bring_more_than_the_one_that_died(lake: Lake, clock: M
     healthy(lake, ["f1", "f2", "f3"])
 
 
+@pytest.mark.long
 def test_dying_again_and_again_commits_all_once(lake: Lake, clock: ManualClock) -> None:
     manifests = [epoch(lake, clock, n) for n in (1, 2, 3)]
     for point, nth in KILLS[:-1]:

@@ -47,7 +47,7 @@ def test_the_whole_loop_is_seen_and_ctrl_c_leaves_nothing_behind(tmp_path: Path)
     with (tmp_path / "out").open("w+") as output:
         demo = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         try:
-            deadline = time.monotonic() + 200
+            deadline = time.monotonic() + 240  # another worker has the other core
             while MILESTONES[-1] not in (tmp_path / "out").read_text():
                 assert demo.poll() is None, (tmp_path / "out").read_text()
                 assert time.monotonic() < deadline, (tmp_path / "out").read_text()

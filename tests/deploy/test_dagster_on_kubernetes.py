@@ -87,6 +87,7 @@ def test_a_run_is_a_job_that_kubernetes_takes(
         kubernetes_validate.validate(job, version, strict=True)
 
 
+@pytest.mark.long
 def test_a_run_s_pod_is_as_restricted_as_every_other(
     rendered: Rendered, server: FakeApiServer, tmp_path: Path
 ) -> None:

@@ -238,17 +238,6 @@ STORIES: dict[str, Callable[[Path], None]] = {
         two_cells_exchange_what_they_find_through_the_inbox,
     )
 }
-LONG = {
-    story.__name__
-    for story in (
-        a_fleet_that_was_stopped_cleanly_goes_on_where_it_was,
-        the_crawl_goes_on_without_nats_and_everything_arrives_afterwards,
-        at_the_default_delay_of_one_second_the_server_sees_one_second,
-        when_the_supervisor_is_killed_its_children_end_and_a_new_one_takes_over,
-        a_cell_refuses_a_lake_that_was_restored_to_an_older_state,
-    )
-}
-"""Told by `make test-long`; `make test` kills supervisors in test_campaign.py."""
 
 
 @pytest.fixture(scope="module")
@@ -257,8 +246,7 @@ def telling(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield together
 
 
-@pytest.mark.parametrize(
-    "story", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in STORIES]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("story", STORIES)
 def test_whatever_happens(telling: Together, story: str) -> None:
     telling.result(story)

@@ -42,6 +42,7 @@ def least_gap(requests: list[Request]) -> float:
 # throughput and fairness
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("here", "there"),
     [pytest.param(20, 20, marks=pytest.mark.long), pytest.param(24, 16, marks=pytest.mark.long), (30, 10)],
@@ -64,6 +65,7 @@ async def test_an_address_is_used_to_its_capacity_and_its_hosts_get_equal_shares
     assert max(per_host.values()) <= 7
 
 
+@pytest.mark.long
 async def test_a_lonely_host_in_one_cell_has_its_turn_beside_many_in_another(tmp_path: Path) -> None:
     async with virtual_cells(tmp_path, 2, tenants(41), of_cell=first(40), politeness=POLITE) as cells:
         requests = await cells.run(120)
@@ -72,6 +74,7 @@ async def test_a_lonely_host_in_one_cell_has_its_turn_beside_many_in_another(tmp
     assert least_gap(requests) >= 1.0 - SLACK
 
 
+@pytest.mark.long
 async def test_five_cells_share_three_addresses(tmp_path: Path) -> None:
     async with virtual_cells(tmp_path, 5, tenants(60, addresses=3), politeness=POLITE) as cells:
         await cells.run(10)
@@ -83,6 +86,7 @@ async def test_five_cells_share_three_addresses(tmp_path: Path) -> None:
     assert max(share.values()) <= 1.5 * min(share.values())
 
 
+@pytest.mark.long
 async def test_an_address_that_one_cell_alone_uses_costs_nothing_after_the_first_request(
     tmp_path: Path,
 ) -> None:
@@ -94,6 +98,7 @@ async def test_an_address_that_one_cell_alone_uses_costs_nothing_after_the_first
     assert cells.exchange.calls == before
 
 
+@pytest.mark.long
 async def test_a_cell_that_has_nothing_more_to_do_leaves_the_address_to_the_other(tmp_path: Path) -> None:
     async with virtual_cells(tmp_path, 2, tenants(4), pages=3, of_cell=first(2), politeness=POLITE) as cells:
         cells.cells[1].discover(*(f"https://h2.test/more/{n}" for n in range(60)))
@@ -106,6 +111,7 @@ async def test_a_cell_that_has_nothing_more_to_do_leaves_the_address_to_the_othe
 # accidents
 
 
+@pytest.mark.long
 async def test_a_cell_that_is_started_again_owes_the_delay_and_the_others_go_on(tmp_path: Path) -> None:
     async with virtual_cells(tmp_path, 2, tenants(20), politeness=POLITE) as cells:
         for turn in range(12):
@@ -117,6 +123,7 @@ async def test_a_cell_that_is_started_again_owes_the_delay_and_the_others_go_on(
     assert min(of_cell(requests, lambda n, _: n % 2).values()) >= 5
 
 
+@pytest.mark.long
 async def test_a_restarted_cell_that_no_longer_needs_an_address_passes_it_on(tmp_path: Path) -> None:
     async with virtual_cells(tmp_path, 2, tenants(2), of_cell=first(1), pages=2, politeness=POLITE) as cells:
         cells.cells[1].discover(*(f"https://h1.test/more/{n}" for n in range(40)))
@@ -152,6 +159,7 @@ async def test_the_addresses_of_a_dead_cell_are_taken_when_it_has_been_silent_fo
     assert requests[0].start - died <= 110.0
 
 
+@pytest.mark.long
 async def test_without_nats_the_holder_goes_on_and_the_other_waits_its_turn(tmp_path: Path) -> None:
     async with virtual_cells(tmp_path, 2, tenants(20), politeness=POLITE) as cells:
         await cells.run(10)
@@ -269,6 +277,7 @@ async def test_ablation_an_address_that_is_no_front_end_is_asked_one_by_one(tmp_
     assert len(requests) <= 31
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cells_", [1, pytest.param(2, marks=pytest.mark.long), 5])
 async def test_a_cap_holds_for_all_hosts_of_a_registrable_domain(tmp_path: Path, cells_: int) -> None:
     hosts = {f"w{n}.big.test": f"192.0.2.{1 + n}" for n in range(20)} | {"other.test": "192.0.2.200"}

@@ -119,6 +119,7 @@ def test_the_pages_below_an_address_go_and_the_rest_of_the_host_stays(aging: Agi
     ]
 
 
+@pytest.mark.long
 def test_time_travel_begins_at_the_purge_and_says_so(aging: AgingLake) -> None:
     first = aging.lake.latest_commit()
     assert first is not None
@@ -133,6 +134,7 @@ def test_time_travel_begins_at_the_purge_and_says_so(aging: AgingLake) -> None:
     assert [name for name in NAMES if missing_from_history(aging.lake, name)] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "point",
     [

@@ -147,6 +147,7 @@ def test_an_interval_is_written_as_duckdb_reads_it(home: Path, value: str, shown
     assert json.loads(crawl_sql(home, sql, "--json").stdout) == [{"i": shown, "same": True}]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", [(), ("--json",), ("--csv",)])
 @pytest.mark.parametrize("value", ["'infinity'::TIMESTAMPTZ", "MAP {[1]: 2}", "{'a': 1}::VARIANT"])
 def test_a_value_without_a_python_form_asks_for_a_cast(

@@ -115,6 +115,7 @@ def test_a_row_is_found_by_its_microsecond(lake: Lake) -> None:
     assert found.num_rows == 1
 
 
+@pytest.mark.long
 def test_ablation_a_cut_maximum_loses_rows(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_dry_run_says_so_and_changes_nothing(home: Path) -> None:
     assert len(Lake(home / "lake").delta("fetches").file_uris()) == 12
 
 
+@pytest.mark.long
 def test_as_json_it_is_the_report(home: Path) -> None:
     _, said = run(home, "--json", "--table", "links")
 

@@ -119,6 +119,7 @@ def test_what_follows_is_not_due_while_a_blocking_check_of_its_parent_fails(deci
     assert child not in decided.tick()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("parent", "child"),
     [

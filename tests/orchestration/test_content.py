@@ -140,6 +140,7 @@ def test_what_a_site_says_when_it_has_nothing_to_say_is_no_duplicate(harness, cr
     assert clusters(lake) == set()
 
 
+@pytest.mark.long
 def test_pages_that_are_gone_and_hosts_that_are_excluded_stand_for_nobody(harness, mirrored, lake, clock):
     harness.execute("near_duplicates")
     clock.advance(60)

@@ -121,6 +121,7 @@ def test_new_links_lead_to_the_next_hosts_and_never_to_the_same_again(harness, c
     assert len(set(hosts)) == 10
 
 
+@pytest.mark.long
 def test_hosts_that_belong_together_count_once(harness, crawl, lake, settings):
     """Five names on one address link to a host: that is one supporter, and two are needed."""
     for i in range(5):
@@ -409,6 +410,7 @@ def test_requests_by_table_are_published_exclusions_first(harness, lake, clock, 
     assert fleet.excluded == {"unwanted.test": "because"}
 
 
+@pytest.mark.long
 def test_a_request_that_makes_no_sense_is_refused_in_words_and_holds_up_nobody(harness, lake, clock, fleet):
     ask(lake, clock, "promote", "https://a.test/page", request_id="bad")
     ask(lake, clock, "promote", "good.test", request_id="good")

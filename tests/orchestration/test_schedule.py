@@ -308,6 +308,7 @@ def test_a_promise_to_some_hosts_makes_their_pages_overdue_before_those_of_other
     assert overdue == {"a.test": 3, "b.test": 0}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("outcome", "work"), [("gone", False), pytest.param("unavailable", True, marks=pytest.mark.long)]
 )
@@ -493,6 +494,7 @@ def broken_after(calls: int, allocate):
     return allotted
 
 
+@pytest.mark.long
 def test_a_promise_that_does_not_fit_is_said_aloud_and_stops_nothing(harness, crawl, lake, clock, fleet):
     crawl.host("a.test")
     for i in range(60):
@@ -544,6 +546,7 @@ def test_a_schedule_over_capacity_fails_its_check(harness, crawl, monkeypatch):
     assert [e.check_name for e in result.get_asset_check_evaluations() if not e.passed] == ["within_capacity"]
 
 
+@pytest.mark.long
 def test_capacity_is_bound_by_slots_or_by_the_core(harness, crawl, fleet):
     crawl.host("a.test")
     crawl.report(fetches=600, slots=16, cpu_seconds=6.0)  # 16 slots / 0.1 s = 160/s; 1 / 10 ms = 100/s
@@ -641,6 +644,7 @@ def table(name: str, rows: list[dict]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=TABLES[name].schema)
 
 
+@pytest.mark.long
 def test_a_dear_group_gets_less_than_a_cheap_one_of_the_same_worth(harness, crawl, lake, clock):
     crawl.host("a.test")
     for n in range(200):

@@ -134,6 +134,7 @@ def test_it_is_due_at_each_tick_of_its_clock(harness):
 # what the checks find
 
 
+@pytest.mark.long
 def test_a_day_that_waits_is_a_warning(harness, aging, fleet):
     fleet.allowed = 1  # byte: the first piece of work alone, of two files
 
@@ -156,6 +157,7 @@ def test_a_file_that_a_reader_needs_and_that_is_gone_is_an_error(harness, aging,
     assert failed(result) == ["history_can_be_read"]
 
 
+@pytest.mark.long
 def test_a_commit_of_these_days_that_cannot_be_read_is_an_error(harness, aging, lake):
     forget_before(lake.root, "fetches", 3)
 
@@ -164,6 +166,7 @@ def test_a_commit_of_these_days_that_cannot_be_read_is_an_error(harness, aging, 
     assert failed(result) == ["history_can_be_read"]
 
 
+@pytest.mark.long
 def test_an_orphan_that_was_never_swept_is_a_warning(harness, aging, fleet, settings):
     aging.staged(aging.visit("orphan", "https://a.test/orphan"), incarnation="gone")
     (settings.root / "cells" / "cell-0" / "state").mkdir(

@@ -74,6 +74,7 @@ def test_measured_freshness_is_within_three_points_of_the_truth_on_the_demos_web
     )
 
 
+@pytest.mark.long
 def test_it_is_so_before_pages_are_grouped_too():
     """In the first minutes all pages of a host are one group."""
     web = visit(SyntheticWeb(1, START), 120.0, 1)

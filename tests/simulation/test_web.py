@@ -187,6 +187,7 @@ def test_the_host_graph_is_what_the_pages_show(web: SyntheticWeb) -> None:
             assert shown[name] == targets, name
 
 
+@pytest.mark.long
 def test_markup_shows_exactly_the_links_that_the_truth_names(web: SyntheticWeb) -> None:
     for url in _pages(web):
         host = web.hosts[urlsplit(url).hostname or ""]
