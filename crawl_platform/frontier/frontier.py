@@ -114,6 +114,8 @@ class Frontier:
         """Links that did not enter since the start, by reason."""
         self.addresses: dict[str, str] = {}
         """Address pinned per host, as far as known: the address gate is looked at before a claim."""
+        self.promised_anew: list[str] = []
+        """Hosts of which something else was promised when their pages were queued: for `promises.renew`."""
         self.denied: list[Lease] = []
         """Claimed URLs that are not fetched after all, each with its reason; the next plan drops them."""
 
@@ -162,6 +164,8 @@ class Frontier:
             record = decode(value, HostRecord)
             state = HostState(host, shard, record, threshold=record.threshold, stored=hash(value))
             self.hosts[host] = state
+            if record.within != self.rules.of(host).promises.within:
+                self.promised_anew.append(host)
             self.windows.recall(state)
             self.known += record.known
             self.fetched += record.fetched

@@ -4,6 +4,7 @@ Nothing here decides anything: records are read, put, taken out of their queue a
 counts of their host go along.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from crawl_platform.admission.hosts import SEED
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.hosts import HostState, Move
-from crawl_platform.frontier.kv import Batch
+from crawl_platform.frontier.kv import Batch, OrderedKV
 from crawl_platform.frontier.lease import Found, Lease
 from crawl_platform.frontier.records import (
     DEADLINE,
@@ -29,6 +30,7 @@ from crawl_platform.frontier.records import (
     encode,
     host_key,
     queue_key,
+    url_key,
     url_prefix,
     waiting,
 )
@@ -227,6 +229,15 @@ class Overlay:
         if self.plan.digests:
             self._frontier.log.note(self.plan.batch, self.plan.digests)
         return self.plan
+
+
+def records_of(kv: OrderedKV, shard: int, host: str, urls: Iterable[str]) -> dict[str, UrlRecord]:
+    """The stored records of these URLs of a host, looked up at once; those that are not known are left out."""
+    wanted = sorted((url_key(shard, host, url), url) for url in urls)
+    found = kv.get_many([key for key, _ in wanted])
+    return {
+        url: decode(data, UrlRecord) for (_, url), data in zip(wanted, found, strict=True) if data is not None
+    }
 
 
 def deadline_of(record: UrlRecord, promised: Promises) -> int:

@@ -13,16 +13,12 @@ from crawl_platform.frontier.absorb import absorb
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.hosts import HostState
 from crawl_platform.frontier.kv import prefix_end
+from crawl_platform.frontier.overlay import records_of
 from crawl_platform.frontier.plan import Planner
 from crawl_platform.frontier.records import (
     REFRESH,
-    HostRecord,
-    UrlRecord,
-    decode,
     lane_prefix,
     parse_queue_key,
-    shard_range,
-    url_key,
 )
 
 log = logging.getLogger(__name__)
@@ -30,16 +26,14 @@ PORTION = 1_000
 """Pages that are given other deadlines in one batch."""
 
 
-def renew(frontier: Frontier, now: float, boot: float, *shards: int) -> None:
-    """Queue the pages of hosts that were promised something else by what is promised now. For shards of which nothing
-    is claimed yet: a host with a million pages takes half a minute, once."""
-    for shard in shards or sorted(frontier.shards):
-        for key, value in frontier.kv.scan(*shard_range(b"h", shard)):
-            host = key[3:].decode()
-            promised = frontier.rules.of(host).promises.within
-            if decode(value, HostRecord).within != promised:
-                pages = _renew_host(frontier, frontier.hosts[host], promised, now, boot)
-                log.info("%s: %d pages are queued by the promise of %g s", host, pages, promised)
+def renew(frontier: Frontier, now: float, boot: float) -> None:
+    """Queue the pages of hosts that were promised something else by what is promised now. For shards that were just
+    loaded and of which nothing is claimed yet: a host with a million pages takes half a minute, once."""
+    hosts, frontier.promised_anew = frontier.promised_anew, []
+    for host in hosts:
+        promised = frontier.rules.of(host).promises.within
+        pages = _renew_host(frontier, frontier.hosts[host], promised, now, boot)
+        log.info("%s: %d pages are queued by the promise of %g s", host, pages, promised)
 
 
 def _renew_host(frontier: Frontier, state: HostState, promised: float, now: float, boot: float) -> int:
@@ -49,10 +43,8 @@ def _renew_host(frontier: Frontier, state: HostState, promised: float, now: floa
         planner = Planner(frontier, now)
         walked = list(islice((key for key, _ in frontier.kv.scan(cursor, prefix_end(prefix))), PORTION))
         urls = [parse_queue_key(key, len(prefix))[1] for key in walked]
-        keys = sorted((url_key(state.shard, state.host, url), url) for url in urls)
-        for (_, url), data in zip(keys, frontier.kv.get_many([key for key, _ in keys]), strict=True):
-            if data is not None:
-                planner.queue_anew(state.host, url, decode(data, UrlRecord))
+        for url, record in records_of(frontier.kv, state.shard, state.host, urls).items():
+            planner.queue_anew(state.host, url, record)
         pages += len(walked)
         if len(walked) < PORTION:
             planner.promised(state.host, promised)

@@ -139,7 +139,7 @@ def adopt(frontier: Frontier, shard: int, now: float, boot: float) -> None:
     """The shard is ours: read its hosts, each of which waits for its whole delay."""
     frontier.own(frontier.shards | {shard})
     frontier.load_shard(shard, now, boot)
-    renew(frontier, now, boot, shard)
+    renew(frontier, now, boot)
     frontier.moved.recall_guests(frontier.gates, now, boot)
 
 

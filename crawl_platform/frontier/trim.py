@@ -13,16 +13,13 @@ import msgspec
 
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.kv import OrderedKV, prefix_end
-from crawl_platform.frontier.overlay import Plan
+from crawl_platform.frontier.overlay import Plan, records_of
 from crawl_platform.frontier.plan import Planner
 from crawl_platform.frontier.records import (
     DISCOVERY,
-    UrlRecord,
-    decode,
     lane_prefix,
     parse_queue_key,
     shard_key,
-    url_key,
 )
 
 TRIMMED = "trimmed"
@@ -71,7 +68,7 @@ def portion(
     walked = list(islice(_entries(frontier.kv, shard, host, wanted.cursor), PORTION))
     state = frontier.hosts.get(host)
     leased: Mapping[str, bool] = state.leased if state is not None else {}
-    records = _records(frontier.kv, shard, host, [url for _, url in walked])
+    records = records_of(frontier.kv, shard, host, [url for _, url in walked])
     for _, url in walked:
         record = records.get(url)
         if record is None or url in leased or record.last_success_at:
@@ -93,7 +90,7 @@ def preview(kv: OrderedKV, shard: int, host: str, wanted: TrimOrder) -> TrimOrde
     """What an order would come to if it were given now: its `kept` and `dropped`."""
     entries = _entries(kv, shard, host, b"")
     while walked := list(islice(entries, PORTION)):
-        records = _records(kv, shard, host, [url for _, url in walked])
+        records = records_of(kv, shard, host, [url for _, url in walked])
         for _, url in walked:
             record = records.get(url)
             if record is not None and not record.last_success_at:
@@ -106,11 +103,3 @@ def _entries(kv: OrderedKV, shard: int, host: str, cursor: bytes) -> Iterator[tu
     prefix = lane_prefix(shard, host, DISCOVERY)
     for key, _ in kv.scan(cursor or prefix, prefix_end(prefix)):
         yield key, parse_queue_key(key, len(prefix))[1]
-
-
-def _records(kv: OrderedKV, shard: int, host: str, urls: list[str]) -> dict[str, UrlRecord]:
-    wanted = sorted((url_key(shard, host, url), url) for url in urls)
-    found = kv.get_many([key for key, _ in wanted])
-    return {
-        url: decode(data, UrlRecord) for (_, url), data in zip(wanted, found, strict=True) if data is not None
-    }
