@@ -110,3 +110,27 @@ def check_match(match: str) -> None:
     """A host or `*.domain` of a `[[hosts]]` entry."""
     if not _host(match):
         raise ConfigurationError(f"[[hosts]] match must be a host or *.domain, not {match!r}")
+
+
+MOST_PATTERNS, MOST_STARS = 2_000, 200
+"""A pattern with stars costs up to 1 µs for every URL, one without next to nothing."""
+
+
+def check_patterns(where: str, patterns: tuple[str, ...]) -> None:
+    """Beginnings of paths with `*` and `$`, of a scope."""
+    for pattern in patterns:
+        if (
+            not pattern.startswith(("/", "*"))
+            or not pattern.isprintable()
+            or " " in pattern
+            or "#" in pattern
+        ):
+            raise ConfigurationError(
+                f"{where}: a pattern is the beginning of a path, like /docs/ or *.pdf$ or *?print=, not {pattern!r}"
+            )
+    stars = sum(pattern.count("*") for pattern in patterns)
+    if len(patterns) > MOST_PATTERNS or stars > MOST_STARS:
+        raise ConfigurationError(
+            f"{where}: {len(patterns)} patterns with {stars} stars; at most {MOST_PATTERNS} and {MOST_STARS} can be "
+            "looked at for every URL"
+        )

@@ -19,6 +19,7 @@ from crawl_platform.bounds import (
     check_nameservers,
     check_networks,
     check_numbers,
+    check_patterns,
     explain,
 )
 from crawl_platform.errors import ConfigurationError
@@ -210,6 +211,20 @@ class Urls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     traps_off: tuple[TrapName, ...] = ()
     sort_parameters: bool | Literal["learned"] = "learned"
     """Whether the order of parameters means nothing; learned: where the host's own pages have shown it."""
+
+
+class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which pages belong to the crawl (docs/urls.md, "Scopes"). A pattern is the beginning of path and query; `*` is
+    any run of characters, `$` the end.
+
+    The longest that matches decides; of two as long, the one that excludes.
+    """
+
+    include: tuple[str, ...] = ()
+    """If there are any: a page that matches none of these is outside."""
+    exclude: tuple[str, ...] = ()
+    depths: dict[str, int] = {}
+    """Pattern → most clicks from a root; the longest that matches is in force in place of `frontier.max_depth`."""
 
 
 class Sitemaps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -416,6 +431,7 @@ class HostRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frontier: dict[str, Any] = {}
     politeness: dict[str, Any] = {}
     urls: dict[str, Any] = {}
+    scope: dict[str, Any] = {}
     citizenship: dict[str, Any] = {}
     payment: dict[str, Any] = {}
     sitemaps: dict[str, Any] = {}
@@ -428,6 +444,7 @@ class HostSettings(msgspec.Struct, frozen=True):
     frontier: Frontier = Frontier()
     politeness: Politeness = Politeness()
     urls: Urls = Urls()
+    scope: Scope = Scope()
     citizenship: Citizenship = Citizenship()
     payment: Payment = Payment()
     sitemaps: Sitemaps = Sitemaps()
@@ -441,6 +458,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fetch: Fetch = Fetch()
     frontier: Frontier = Frontier()
     urls: Urls = Urls()
+    scope: Scope = Scope()
     refresh: Refresh = Refresh()
     promises: Promises = Promises()
     sitemaps: Sitemaps = Sitemaps()
@@ -491,6 +509,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _require_citizenship(self.citizenship)
         _require_payment(self.payment, self.signing)
         _require_identities(self.identities, self.identity_health)
+        self.with_rules(())
         for rule in self.hosts:
             self.with_rules((rule,))
             if "day_budget" in rule.payment:
@@ -526,6 +545,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ConfigurationError("promises.lead is a part of promises.within: it must be below 1")
         for name, section in sections.items():
             check_numbers(name, section)
+        _require_scope(sections["scope"])
         return HostSettings(**sections)
 
     def require_contact(self) -> None:
@@ -578,6 +598,12 @@ def _require_citizenship(citizenship: Citizenship) -> None:
             )
     if not citizenship.purposes:
         raise ConfigurationError("citizenship.purposes must name what the crawl is for")
+
+
+def _require_scope(scope: Scope) -> None:
+    check_patterns("scope", (*scope.include, *scope.exclude, *scope.depths))
+    if any(most < 0 for most in scope.depths.values()):
+        raise ConfigurationError("scope.depths can't be negative")
 
 
 def _require_payment(payment: Payment, signing: Signing) -> None:
@@ -651,6 +677,8 @@ def _toml(value: object) -> str:
         return msgspec.json.encode(value).decode()
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in value.items()) + "}"
     return str(value)
 
 

@@ -70,6 +70,8 @@ def in_words(facts: dict[str, Any]) -> list[str]:
         lines.append(f"          {show(decision['decided_at'])} {decision['verdict']}: {decision['reason']}")
     if facts["trap"]:
         lines.append(f"  trap:   {facts['trap']}")
+    if facts["scope"]:
+        lines.append(f"  scope:  outside: {facts['scope']}")
     lines.append(f"  robots: {robots['verdict']}" + (f", {robots['detail']}" if "detail" in robots else ""))
     lines += [
         f"          {show(f['started_at'])} robots.txt: {f['outcome']} ({show(f['status'])})"
@@ -164,6 +166,11 @@ def _next(facts: dict[str, Any]) -> str:
         robots = facts["robots"]
         why = "can't be had, so nothing may be fetched" if robots["unreachable_since"] else "forbids it"
         return f"nothing: robots.txt {why}; it is read again after {show(robots['expires_at'])}"
+    if facts["scope"] and (state is None or state["lane"] != "fastlane"):
+        return (
+            f"nothing: it is outside the scope of its host ({facts['scope']}); once crawl.toml says otherwise, "
+            "`crawl reload`"
+        )
     if state is None:
         reason = (
             f"it looks like a trap ({facts['trap']})"

@@ -147,6 +147,7 @@ def _facts(look: Look, url: str) -> dict[str, Any]:
     group_id = state["group_id"] if state is not None else 0
     return {
         "trap": _trap(look, host, url, found),
+        "scope": _scope(look, host, url, found),
         "host": _host_facts(look, host, url, shard, found),
         "robots": _robots_facts(look, url, found),
         "state": state,
@@ -166,6 +167,12 @@ def _trap(look: Look, host: str, url: str, found: Found) -> str | None:
     """The filter that turns the URL away. One that is known has passed those that count its like."""
     counts = found.host.series if found.host is not None and found.url is None else {}
     return trapped(url, HostRules(look.settings).of(host), counts)
+
+
+def _scope(look: Look, host: str, url: str, found: Found) -> str | None:
+    """Why the URL lies outside the scope of its host. How deep one lies that is not known, nobody knows."""
+    depth = found.url.depth if found.url is not None else 0
+    return HostRules(look.settings).scope(host).in_words(url, depth) or None
 
 
 def _root_of(look: Look, host: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from crawl_platform.admission.hosts import EXCLUDED, HORIZON
+from crawl_platform.admission.scopes import Scope
 from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.hosts import Move
 from crawl_platform.frontier.lease import Found
@@ -49,11 +50,12 @@ class Door:
     """What is the same for all URLs of one origin, as long as no host is admitted."""
 
     __slots__ = (
-        "asks", "barred", "closed", "folders", "host", "moves", "ours", "places", "prefix", "record", "rules", "shard",
+        "asks", "barred", "closed", "folders", "host", "moves", "ours", "places", "prefix", "record", "rules", "scope",
+        "shard",
     )  # fmt: skip
 
     def __init__(
-        self, host: str, shard: int, closed: str, ours: bool, barred: bool, rules: HostSettings
+        self, host: str, shard: int, closed: str, ours: bool, barred: bool, rules: HostSettings, scope: Scope
     ) -> None:
         self.host = host
         self.shard = shard
@@ -65,6 +67,7 @@ class Door:
         self.barred = barred
         """Some URLs of the host are excluded."""
         self.rules = rules
+        self.scope = scope
         self.prefix = url_prefix(shard, host)
         """Of the keys of its URLs."""
         self.record: HostRecord | None = None
@@ -158,6 +161,7 @@ class Links:
             shard in frontier.shards,
             frontier.book.bars_some(host),
             frontier.rules.of(host),
+            frontier.rules.scope(host),
         )
 
     def admitted(self) -> None:
@@ -229,8 +233,10 @@ class Links:
         told = found.kind == PAGE and not found.sitemap and found.url.encode() in self._frontier.sent
         if told or found.url in self._foreign:
             return "seen"
-        reason = trap_reason(found.url, door.rules.frontier, door.rules.urls.traps_off)
-        if reason is not None:
+        reason = outside(door, found) or trap_reason(
+            found.url, door.rules.frontier, door.rules.urls.traps_off
+        )
+        if reason:
             return reason
         self._foreign.add(found.url)
         self._plan.foreign.setdefault(door.shard, []).append(found)
@@ -239,6 +245,8 @@ class Links:
     def _admit(self, stranger: Stranger, found: Found, abroad: bool) -> str:
         """Let a URL of ours in that is not known, or say why not."""
         door, url = stranger[0], found.url
+        if beyond := outside(door, found):
+            return beyond
         record = door.record
         if record is None:
             record = door.record = self._over.host(door.host)
@@ -320,6 +328,11 @@ def _queue(door: Door, entry: UrlRecord) -> bytes:
     return queue_key(door.shard, door.host, entry.lane, entry.rank, "")
 
 
+def outside(door: Door, found: Found) -> str:
+    """Why a URL is outside the scope of its host. Sitemaps and feeds are read for the pages that they list."""
+    return door.scope.reason(found.url, found.depth) if found.kind == PAGE else ""
+
+
 def over_probation(record: HostRecord, most: int | None) -> str | None:
     """Why a URL is more than may be known of a host on probation. What is turned away is in the lake's links: it is
     handed over again when the host has passed."""
@@ -328,8 +341,6 @@ def over_probation(record: HostRecord, most: int | None) -> str | None:
 
 def over_budget(record: HostRecord, found: Found, abroad: bool, settings: Settings) -> str | None:
     """Why a URL is more than may be known of its host, which goes into surface mode with the last one."""
-    if found.depth > settings.max_depth:
-        return "too_deep"
     if found.hops > 0 and found.hops > settings.max_hops:
         return "too_many_redirects"
     if abroad and record.from_abroad >= settings.page_budget * settings.abroad_share:

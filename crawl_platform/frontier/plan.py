@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from crawl_platform.admission.hosts import EXCLUDED, SEED
 from crawl_platform.admission.preferences import BY_PAGE
+from crawl_platform.admission.scopes import OUT_OF_SCOPE, TOO_DEEP
 from crawl_platform.admission.service import Reason
 from crawl_platform.clock import DAY
 from crawl_platform.frontier.frontier import Frontier
@@ -49,12 +50,13 @@ from crawl_platform.web.url import host_of
 OVER_BUDGET = "over_budget"
 LOOKED_AT_AGAIN = {
     Reason.ROBOTS: DAY, Reason.ORIGIN_UNREACHABLE: DAY / 24, Reason.ORIGIN_GIVEN_UP: 7 * DAY,
-    EXCLUDED: DAY, Reason.POLICY: 7 * DAY, BY_PAGE: 7 * DAY, OVER_BUDGET: DAY, SITEMAP_BUDGET: DAY, SITEMAP_WAITS: 60.0,
+    EXCLUDED: DAY, OUT_OF_SCOPE: DAY, TOO_DEEP: DAY, Reason.POLICY: 7 * DAY, BY_PAGE: 7 * DAY,
+    OVER_BUDGET: DAY, SITEMAP_BUDGET: DAY, SITEMAP_WAITS: 60.0,
 }  # fmt: skip
 """Seconds after which a URL that was turned away is looked at again, by its reason up to a colon. By then robots.txt is
 read anew (RFC 9309 2.4): a site that forbade everything by mistake, or a use that it allows now, is not lost for good;
-the day has a new budget, and the policy about uses may be another one. A look is no request: as long as nothing has
-changed, the URL waits as long again."""
+a scope may be wider, the day has a new budget, and the policy about uses may be another one. A look is no request: as
+long as nothing has changed, the URL waits as long again."""
 FRESH_LINKS = 32
 """New links of one visit of a watched page that are fetched at once, at most; the others wait like any link."""
 PAGES_AT_ONCE = 64

@@ -24,6 +24,8 @@ class Refusals:
         site says."""
         if self._book.bars(state.host, url):
             return EXCLUDED
+        if lane != FASTLANE and (outside := self._outside(state.host, url, record)):
+            return outside
         if lane != FASTLANE and self._below_surface(state, record):
             return BELOW_SURFACE
         if answer.reason is not Reason.ADMITTED:
@@ -33,6 +35,10 @@ class Refusals:
         if record.kind != PAGE and self._past_sitemaps(state, now):
             return SITEMAP_BUDGET
         return record.reason if record.reason and self._still_unwanted(state.host, record.reason) else ""
+
+    def _outside(self, host: str, url: str, record: UrlRecord) -> str:
+        """Why the page is outside the scope of its host, which may have been another one when it was queued."""
+        return self._rules.scope(host).reason(url, record.depth) if record.kind == PAGE else ""
 
     def _still_unwanted(self, host: str, reason: str) -> bool:
         """Whether the page itself has refused its use, and the policy is the one under which that meant to stop."""

@@ -30,7 +30,7 @@ def sources(tmp_path: Path) -> Sources:
     settings = Settings(
         str(tmp_path),
         frontier=SHORT,
-        hosts=(HostRule(HOST, urls={"drop_parameters": ["view"]}),),
+        hosts=(HostRule(HOST, urls={"drop_parameters": ["view"]}, scope={"exclude": ["/old/"]}),),
     )
     record = HostRecord(
         known=1, order=OrderEvidence(proofs=tuple(range(PROOFS))), turned_away={"bad-port": 2}
@@ -87,3 +87,11 @@ def test_the_crawls_own_settings_hold_where_no_rule_says_otherwise(sources: Sour
     facts = explain_url(Sources(settings, sources.lake, None, sources.now), "http://b.test/x?c=1&a=2")
 
     assert (facts["url"], facts["rules_fired"]) == ("http://b.test/x?a=2", ["keep-parameters"])
+
+
+def test_a_url_outside_the_scope_is_told_by_which_pattern(sources: Sources) -> None:
+    facts = explain_url(sources, f"http://{HOST}/old/x")
+
+    assert facts["scope"] == "scope.exclude has /old/"
+    assert "  scope:  outside: scope.exclude has /old/" in in_words(facts)
+    assert explain_url(sources, f"http://{HOST}/new/x")["scope"] is None
