@@ -1,0 +1,132 @@
+"""Who links to whom, host by host: sums over the links that pages show now, kept by what changes.
+
+What a page no longer shows is subtracted, what it shows now is added. Only of an edge that has lost a page the last
+time that it was seen has to be looked up among the pages of its source.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawl_platform.graph.link_kernels import Keys, Nodes, Places, latest
+from crawl_platform.graph.link_sets import LinkSets, Update, pair_of
+from crawl_platform.graph.names import find
+
+COUNTS = ("links", "nofollow", "main", "editorial")
+"""What is counted of a page's links to a host."""
+NEVER = np.iinfo(np.int64).min
+LATER = np.iinfo(np.int64).max
+_32, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+
+class Sightings(NamedTuple):
+    """When a link from one host to another was first seen, in any link set (µs since 1970), by pair of ids."""
+
+    pair: Keys
+    moment: Places
+
+
+def first_sightings(parts: Iterable[Sightings]) -> Sightings:
+    """The earliest of each pair, by pair."""
+    columns = zip((np.zeros(0, np.uint64), np.zeros(0, np.int64)), *parts, strict=True)
+    pair, moment = (np.concatenate(column) for column in columns)
+    if not len(pair):
+        return Sightings(pair, moment)
+    order = np.argsort(pair, kind="stable")
+    pair, moment = pair[order], moment[order]
+    first = np.flatnonzero(np.append(True, pair[1:] != pair[:-1]))
+    return Sightings(pair[first], np.minimum.reduceat(moment, first))
+
+
+@dataclass(frozen=True)
+class Edges:
+    """E pairs of hosts by `pair`, ids of source and target in one key. `counts` (E, 5): links shown now, their
+    pages, nofollow, main and editorial links. `first` and `last` seen (µs since 1970; `NEVER` where nothing is shown
+    now, `LATER` where no sighting was told). A pair that has lost all its links stays, for `first`."""
+
+    pair: Keys
+    counts: NDArray[np.int64]
+    first: Places
+    last: Places
+
+    @staticmethod
+    def empty() -> "Edges":
+        none = np.zeros(0, np.int64)
+        return Edges(np.zeros(0, np.uint64), np.zeros((0, 5), np.int64), none, none)
+
+    @property
+    def src(self) -> Nodes:
+        return (self.pair >> _32).astype(np.uint32)
+
+    @property
+    def dst(self) -> Nodes:
+        return (self.pair & _LOW).astype(np.uint32)
+
+    def shown(self) -> "Edges":
+        """Those with a link that is shown now."""
+        now = self.counts[:, 0] > 0
+        return Edges(self.pair[now], self.counts[now], self.first[now], self.last[now])
+
+
+def updated(edges: Edges, update: Update, new: LinkSets, seen: Sightings) -> Edges:
+    """The edges after an update of link sets whose targets are hosts, to `new`. `seen`: of all links that came."""
+    changed = np.flatnonzero(update.changed)
+    was = update.before[changed]
+    lost = _contributions(update.old, was[was >= 0], -1)
+    pair, change = _summed([lost, _contributions(new, changed, 1)])
+    grown = _with_pairs(edges, np.union1d(pair, seen.pair))
+    place = np.searchsorted(grown.pair, pair)
+    grown.counts[place] += change
+    place = np.searchsorted(grown.pair, seen.pair)
+    grown.first[place] = np.minimum(grown.first[place], seen.moment)
+    _look_again(grown, np.unique(lost[0]), new)
+    rows, places = new.rows_of(np.union1d(update.read, changed))
+    place = np.searchsorted(grown.pair, pair_of(new.host[rows], new.target[places]))
+    np.maximum.at(grown.last, place, new.moment[rows])
+    return grown
+
+
+def _contributions(sets: LinkSets, rows: Places, sign: int) -> tuple[Keys, NDArray[np.int64]]:
+    """What pages give to their edges."""
+    row, place = sets.rows_of(rows)
+    counts = sets.counts[place].astype(np.int64)
+    given = np.column_stack([counts[:, 0], np.ones(len(row), np.int64), counts[:, 1:]])
+    return pair_of(sets.host[row], sets.target[place]), given * sign
+
+
+def _summed(parts: list[tuple[Keys, NDArray[np.int64]]]) -> tuple[Keys, NDArray[np.int64]]:
+    pair, given = (np.concatenate(column) for column in zip(*parts, strict=True))
+    if not len(pair):
+        return pair, given
+    order = np.argsort(pair, kind="stable")
+    pair = pair[order]
+    first = np.flatnonzero(np.append(True, pair[1:] != pair[:-1]))
+    return pair[first], np.add.reduceat(given[order], first, axis=0)
+
+
+def _with_pairs(edges: Edges, pairs: Keys) -> Edges:
+    """A copy that has these pairs too (sorted)."""
+    at, known = find(edges.pair, pairs)
+    at = at[~known]
+    return Edges(
+        np.insert(edges.pair, at, pairs[~known]),
+        np.insert(edges.counts, at, 0, axis=0),
+        np.insert(edges.first, at, LATER),
+        np.insert(edges.last, at, NEVER),
+    )
+
+
+def _look_again(edges: Edges, pairs: Keys, sets: LinkSets) -> None:
+    """Set `last` of these pairs, which pages have left or changed."""
+    if not len(pairs):
+        return
+    hosts = int(max(sets.host.max(initial=0), sets.target.max(initial=0), edges.dst.max(initial=0))) + 1
+    sources, sinks = np.zeros(hosts, bool), np.zeros(hosts, bool)
+    sources[(pairs >> _32).astype(np.int64)] = True
+    sinks[(pairs & _LOW).astype(np.int64)] = True
+    found = np.full(len(pairs), NEVER)
+    latest(sets.host, sets.moment, sets.ends, sets.target, pairs, sources, sinks, found)
+    edges.last[np.searchsorted(edges.pair, pairs)] = found
