@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from crawl_platform.graph.link_kernels import Keys, Nodes, Places, latest
-from crawl_platform.graph.link_sets import LinkSets, Update, pair_of
-from crawl_platform.graph.names import find
+from crawl_platform.graph.link_sets import LinkSets, Update, Visits, pair_of
+from crawl_platform.graph.names import find, keys_of
 
 COUNTS = ("links", "nofollow", "main", "editorial")
 """What is counted of a page's links to a host."""
@@ -130,3 +131,15 @@ def _look_again(edges: Edges, pairs: Keys, sets: LinkSets) -> None:
     found = np.full(len(pairs), NEVER)
     latest(sets.host, sets.moment, sets.ends, sets.target, pairs, sources, sinks, found)
     edges.last[np.searchsorted(edges.pair, pairs)] = found
+
+
+def warm() -> None:
+    """Have the machine code that graphs are kept with: from where it is kept, or compiled now."""
+    one = np.array([1], np.uint64)
+    for width, dtype in ((len(COUNTS), np.uint32), (1, np.uint8)):
+        update = Update(
+            LinkSets.empty(width, dtype), Visits(one, np.zeros(1, np.uint32), np.zeros(1, np.int64), one)
+        )
+        new = update.new()
+    keys_of(pa.array(["a"]), np.ones(2, np.uint64))
+    _look_again(_with_pairs(Edges.empty(), one), one, new)

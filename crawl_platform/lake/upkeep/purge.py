@@ -3,7 +3,7 @@
     1 rewrite   each data file with rows of it is replaced by one without, in a commit of its own
     2 publish   the committer writes a row of `commits`: readers move on (between two portions, not here)
     3 forget    past versions of every table that can name a host are no longer readable
-    4 delete    files with such rows that no readable version names
+    4 delete    files with such rows that no readable version names, and the graphs' arrays, which keep names
     5 trim      log entries before a new checkpoint: statistics in them quote URLs and titles
     6 note      the purge is erased; rows that come late are looked for until none can come any more
 
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from crawl_platform.clock import DAY
+from crawl_platform.lake.arrays import forget_graphs
 from crawl_platform.lake.history import forget_before
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.purges import NAMES, Names, Purge, named, note, purges
@@ -153,6 +154,7 @@ def _erase(job: Job, known: Purge, held: Held | None) -> None:
     for name in NAMES:
         forget_before(job.lake.root, name, job.lake.version(name))
     job.reached(FORGOTTEN)
+    forget_graphs(job.lake.root)
     for name in NAMES:
         gone, late = _files_that_tell(job, name, known, held)
         waiting += late

@@ -1,0 +1,195 @@
+"""The graph of hosts, brought up to date by what has come: always what one query over everything says."""
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from crawl_platform.lake.tables import TABLES
+from crawl_platform.lake.upkeep.rewrite import live_files, replace_files, write_files
+from resources import host_graph, link_news
+from resources.host_graph import folder_of, keep, load, refresh, table_of
+from tests.orchestration.made_up_crawl import small_web
+
+EDGES = """
+SELECT
+    l.src_host, l.dst_host,
+    count(*) AS links,
+    count(DISTINCT l.src_url) AS pages,
+    count(*) FILTER (l.nofollow) AS nofollow,
+    count(*) FILTER (l.position = 'main') AS main,
+    count(*) FILTER (NOT coalesce(l.nofollow, false) AND coalesce(l.position, '') <> 'comments') AS editorial,
+    min(h.first_seen) AS first_seen,
+    max(p.last_success) AS last_seen
+FROM links_now l
+JOIN (SELECT url, max(started_at) AS last_success FROM fetches
+      WHERE kind = 'page' AND outcome IN ('ok', 'not_modified') GROUP BY url) p ON l.src_url = p.url
+JOIN (SELECT src_host, dst_host, min(seen_at) AS first_seen FROM links GROUP BY ALL) h
+    ON l.src_host = h.src_host AND l.dst_host = h.dst_host
+WHERE l.src_host <> l.dst_host
+GROUP BY l.src_host, l.dst_host ORDER BY l.src_host, l.dst_host
+"""
+
+
+def versions(lake):
+    return lake.vector(tables=("links", "fetches"))[0]
+
+
+def brought_up_to_date(lake):
+    """What the asset does; returns what was read, and the edges."""
+    refreshed = refresh(lake, versions(lake))
+    keep(lake, refreshed)
+    return refreshed, table_of(refreshed.graph)
+
+
+def rows_of(edges):
+    return edges.to_pylist()
+
+
+def asked(lake):
+    return lake.query(EDGES).to_pylist()
+
+
+def grow(crawl, clock, day):
+    """A day: pages that change, pages that don't, comments, a page that is gone, a sitemap, an old link set again."""
+    clock.advance(86_400.0)
+    crawl.visit("https://a.test/", "https://b.test/", "https://a.test/2", f"https://new-{day}.test/")
+    crawl.visit(f"https://a.test/{day}", "https://b.test/x", "https://c.test/", position="comments")
+    crawl.visit("https://b.test/", "https://a.test/", "https://a.test/", nofollow=day % 2 == 0)
+    if day:
+        clock.advance(60)
+        crawl.fetch(f"https://a.test/{day - 1}", outcome="not_modified", link_set=crawl.first_set)
+        crawl.gone("https://b.test/")
+    else:
+        crawl.first_set = crawl._rows["fetches"][1]["fetch_id"]
+    listed = crawl.fetch("https://a.test/sitemap.xml", kind="sitemap", lane="robots")
+    crawl.link(listed, "https://a.test/sitemap.xml", "https://d.test/", position="sitemap")
+    crawl.commit()
+
+
+def test_each_update_is_what_one_query_over_everything_says_and_reads_only_what_has_come(lake, crawl, clock):
+    for day in range(4):
+        grow(crawl, clock, day)
+
+        refreshed, edges = brought_up_to_date(lake)
+
+        assert rows_of(edges) == asked(lake)
+        assert bool(refreshed.news.reason) == (day == 0)
+        assert refreshed.links == 8
+        assert rows_of(table_of(refresh(lake, versions(lake), anew="wanted").graph)) == rows_of(edges)
+
+
+def test_a_set_that_is_shown_again_is_looked_up(lake, crawl, clock):
+    crawl.visit("https://a.test/", "https://b.test/")
+    first = crawl._rows["fetches"][0]["fetch_id"]
+    for again in (None, first):
+        clock.advance(60)
+        if again:
+            crawl.fetch("https://a.test/", outcome="not_modified", link_set=again)
+        else:
+            crawl.commit()
+            brought_up_to_date(lake)
+            crawl.visit("https://a.test/", "https://c.test/")
+        crawl.commit()
+        _, edges = brought_up_to_date(lake)
+
+        assert rows_of(edges) == asked(lake)
+
+
+def test_nothing_new_is_nothing_read(lake, crawl):
+    small_web(crawl)
+    _, before = brought_up_to_date(lake)
+
+    refreshed, after = brought_up_to_date(lake)
+
+    assert (refreshed.links, refreshed.news.reason) == (0, "")
+    assert after.equals(before)
+
+
+def rewrite(lake, name, *, without="", data_change):
+    table, root = TABLES[name], lake.path(name)
+    old = live_files(lake.delta(name), root)
+    parts = [pq.read_table(root / file.path) for file in old]
+    kept = [part.filter(pc.not_equal(part["dst_host"], without)) for part in parts]
+    new = write_files(table, root, old[0].day, kept, 1_000_000)
+    replace_files(lake, name, old, new, now=0.0, data_change=data_change)
+
+
+def test_rows_that_leave_leave_the_graph_their_names_too_and_other_ids_stay(lake, crawl):
+    small_web(crawl)
+    refreshed, _ = brought_up_to_date(lake)
+    before = refreshed.graph.hosts.texts.to_pylist()
+    rewrite(lake, "links", without="honest-0.test", data_change=True)
+
+    refreshed = refresh(lake, {**versions(lake), "links": lake.version("links")})
+    keep(lake, refreshed)
+
+    after = load(lake)[0].hosts.texts.to_pylist()
+    assert "rows have left links" in refreshed.news.reason
+    assert "honest-0.test" not in table_of(refreshed.graph)["dst_host"].to_pylist()
+    assert after == ["" if host == "honest-0.test" else host for host in before]
+
+
+def test_what_upkeep_writes_anew_is_not_read_again(lake, crawl):
+    small_web(crawl)
+    _, before = brought_up_to_date(lake)
+    rewrite(lake, "links", data_change=False)
+
+    refreshed = refresh(lake, {**versions(lake), "links": lake.version("links")})
+
+    assert (refreshed.links, refreshed.news.reason) == (0, "")
+    assert table_of(refreshed.graph).equals(before)
+
+
+def test_a_state_that_is_damaged_or_of_another_release_is_built_anew(lake, crawl, monkeypatch):
+    small_web(crawl)
+    _, before = brought_up_to_date(lake)
+    path = next(folder_of(lake).glob("*/edges.counts.npy"))
+    path.write_bytes(path.read_bytes()[:-1])
+
+    refreshed, after = brought_up_to_date(lake)
+
+    assert (refreshed.news.reason, after) == ("there is no earlier state", before)
+
+    monkeypatch.setattr(host_graph, "FORMAT", 2)
+    assert refresh(lake, versions(lake)).news.anew
+
+
+def test_small_portions_change_nothing(lake, crawl, clock, monkeypatch):
+    monkeypatch.setattr(link_news, "PORTION", 1)
+    monkeypatch.setattr(link_news.tables, "__defaults__", (1,))
+    for day in range(2):
+        grow(crawl, clock, day)
+
+    _, edges = brought_up_to_date(lake)
+
+    assert rows_of(edges) == asked(lake)
+
+
+@pytest.mark.long
+def test_links_without_their_fetch_are_not_forgotten_by_the_next_run(harness, crawl, lake):
+    """Only a graph whose checks passed is gone on from."""
+    small_web(crawl)
+    crawl.link("f-that-is-not-there", "https://seed-0.test/", "https://honest-0.test/")
+    crawl.commit()
+
+    for _ in range(2):
+        harness.execute("link_graph", fails=True)
+
+    assert load(lake) is None
+
+
+@pytest.mark.long
+def test_the_asset_goes_on_from_what_it_kept(harness, crawl, lake, clock):
+    for day in range(2):
+        grow(crawl, clock, day)
+        (event,) = harness.execute("link_graph").asset_materializations_for_node("link_graph")
+
+    assert event.metadata["built"].value == "from what has come"
+    assert event.metadata["links_read"].value == 8
+    assert lake.query("SELECT * FROM host_graph ORDER BY ALL").to_pylist() == asked(lake)
+
+
+def test_before_the_first_commit_nothing_is_kept(harness, crawl, lake):
+    harness.execute("link_graph")
+
+    assert load(lake) is None
