@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from crawl_platform.graph.link_kernels import Keys
 from crawl_platform.graph.link_sets import Update, Visits, together
-from crawl_platform.graph.names import Names, find, keys_of
+from crawl_platform.graph.names import Names, find, keys_of, merged
 from crawl_platform.lake.changes import Changes, Mark, changes, mark, whole
 from crawl_platform.lake.extension import open_duckdb
 from crawl_platform.lake.lake import Lake
@@ -131,7 +131,7 @@ class Seen:
             visits.append(self._visits(rows))
             if sum(len(part.page) for part in visits[1:]) > len(visits[0].page) + 8 * PORTION:
                 visits = [together(visits)]
-        self.visits, self.fetches = together(visits), np.unique(np.concatenate(fetches))
+        self.visits, self.fetches = together(visits), merged(*fetches)
         return self
 
     def _visits(self, rows: pa.Table) -> Visits:

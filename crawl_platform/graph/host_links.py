@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crawl_platform.graph.link_kernels import Keys, Nodes, Places, latest
 from crawl_platform.graph.link_sets import LinkSets, Update, Visits, pair_of
-from crawl_platform.graph.names import find, keys_of
+from crawl_platform.graph.names import find, keys_of, merged, starts_of
 
 COUNTS = ("links", "nofollow", "main", "editorial")
 """What is counted of a page's links to a host."""
@@ -38,7 +38,7 @@ def first_sightings(parts: Iterable[Sightings]) -> Sightings:
         return Sightings(pair, moment)
     order = np.argsort(pair, kind="stable")
     pair, moment = pair[order], moment[order]
-    first = np.flatnonzero(np.append(True, pair[1:] != pair[:-1]))
+    first = starts_of(pair)
     return Sightings(pair[first], np.minimum.reduceat(moment, first))
 
 
@@ -77,34 +77,39 @@ def updated(edges: Edges, update: Update, new: LinkSets, seen: Sightings) -> Edg
     changed = np.flatnonzero(update.changed)
     was = update.before[changed]
     lost = _contributions(update.old, was[was >= 0], -1)
-    pair, change = _summed([lost, _contributions(new, changed, 1)])
-    grown = _with_pairs(edges, np.union1d(pair, seen.pair))
+    pair, change = _summed(lost, _contributions(new, changed, 1))
+    grown = _with_pairs(edges, merged(pair, seen.pair))
     place = np.searchsorted(grown.pair, pair)
     grown.counts[place] += change
     place = np.searchsorted(grown.pair, seen.pair)
     grown.first[place] = np.minimum(grown.first[place], seen.moment)
-    _look_again(grown, np.unique(lost[0]), new)
+    _look_again(grown, merged(lost[0]), new)
     rows, places = new.rows_of(np.union1d(update.read, changed))
     place = np.searchsorted(grown.pair, pair_of(new.host[rows], new.target[places]))
     np.maximum.at(grown.last, place, new.moment[rows])
     return grown
 
 
-def _contributions(sets: LinkSets, rows: Places, sign: int) -> tuple[Keys, NDArray[np.int64]]:
+def _contributions(sets: LinkSets, rows: Places, sign: int) -> tuple[Keys, NDArray[np.int32]]:
     """What pages give to their edges."""
     row, place = sets.rows_of(rows)
-    counts = sets.counts[place].astype(np.int64)
-    given = np.column_stack([counts[:, 0], np.ones(len(row), np.int64), counts[:, 1:]])
-    return pair_of(sets.host[row], sets.target[place]), given * sign
+    given = np.empty((len(row), 1 + len(COUNTS)), np.int32)
+    given[:, 1] = sign
+    for column, k in enumerate((0, 2, 3, 4)):
+        given[:, k] = sets.counts[place, column]
+        given[:, k] *= sign
+    return pair_of(sets.host[row], sets.target[place]), given
 
 
-def _summed(parts: list[tuple[Keys, NDArray[np.int64]]]) -> tuple[Keys, NDArray[np.int64]]:
-    pair, given = (np.concatenate(column) for column in zip(*parts, strict=True))
+def _summed(
+    one: tuple[Keys, NDArray[np.int32]], other: tuple[Keys, NDArray[np.int32]]
+) -> tuple[Keys, NDArray[np.int32]]:
+    pair, given = np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]])
     if not len(pair):
         return pair, given
     order = np.argsort(pair, kind="stable")
     pair = pair[order]
-    first = np.flatnonzero(np.append(True, pair[1:] != pair[:-1]))
+    first = starts_of(pair)
     return pair[first], np.add.reduceat(given[order], first, axis=0)
 
 

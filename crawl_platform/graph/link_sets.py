@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawl_platform.graph.link_kernels import Counts, Flags, Keys, Nodes, Places, weave
-from crawl_platform.graph.names import find
+from crawl_platform.graph.names import find, starts_of
 
 _32 = np.uint64(32)
 
@@ -155,15 +155,14 @@ class Update:
         return LinkSets(self.page, self.host, self.moment, self.link_set, made[0], targets, counts)
 
     def _gathered(self) -> Links:
-        parts, self._fresh = self._fresh, []
-        if not parts:
+        if not self._fresh:
             width, dtype = self.old.counts.shape[1], self.old.counts.dtype
             return Links(np.zeros(0, np.int64), np.zeros(0, np.uint32), np.zeros((0, width), dtype))
-        if len(parts) == 1:
-            return parts[0]
-        return _combined(
-            Links(*(np.concatenate(column) for column in zip(*parts, strict=True))), self.largest
-        )
+        if len(self._fresh) > 1:
+            joined = Links(*(np.concatenate(column) for column in zip(*self._fresh, strict=True)))
+            self._fresh.clear()
+            self._fresh.append(_combined(joined, self.largest))
+        return self._fresh.pop()
 
 
 def _room(old: LinkSets, most: int) -> Counts:
@@ -175,7 +174,7 @@ def _combined(links: Links, largest: bool) -> Links:
     key = pair_of(links.row, links.target)
     order = np.argsort(key, kind="stable")
     key = key[order]
-    first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    first = starts_of(key)
     combine = np.maximum if largest else np.add
     counts = combine.reduceat(links.counts[order], first, axis=0, dtype=links.counts.dtype)
     key = key[first]

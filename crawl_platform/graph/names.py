@@ -88,3 +88,17 @@ def find(among: Keys, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.bool_]]
     inside = place < len(among)
     there[inside] = among[place[inside]] == keys[inside]
     return place, there
+
+
+def merged(*keys: Keys) -> Keys:
+    """All keys once, sorted."""
+    every = np.concatenate(keys)
+    every.sort(kind="stable")
+    return every[starts_of(every)]
+
+
+def starts_of(ordered: Keys) -> NDArray[np.int64]:
+    """Where each value begins in keys that are sorted."""
+    new = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return np.flatnonzero(new)
