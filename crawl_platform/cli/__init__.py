@@ -14,7 +14,7 @@ SECTIONS = {
         "doctor": "doctor:doctor", "identity": "identity:identity", "size": "size:size",
     },
     "Steer": {
-        "seed": "steer:seed", "promote": "steer:promote", "exclude": "steer:exclude", "purge": "purge:purge",
+        "seed": "seeds:seed", "promote": "steer:promote", "exclude": "steer:exclude", "purge": "purge:purge",
         "recrawl": "steer:recrawl", "pause": "steer:pause", "resume": "steer:resume", "topics": "topics:topics",
     },
     "Look": {

@@ -24,9 +24,11 @@ def home_option(command: Command) -> Command:
 
 
 class ShowOrCommand(click.Group):
-    """A group whose own work, unless one of its commands is named, is that of `show`."""
+    """A group whose own work, unless one of its commands is named, is that of the command `own`."""
+
+    own = "show"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
-            args = ["show", *args]
+            args = [self.own, *args]
         return super().parse_args(ctx, args)

@@ -14,7 +14,7 @@ from crawl_platform import settings as settings_module
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import count_text
-from crawl_platform.cli.seeds import seed_from
+from crawl_platform.cli.seed_import import seed_from
 from crawl_platform.errors import ConfigurationError, PlatformError
 from crawl_platform.fleet.seeding import crawlable, said
 from crawl_platform.fleet.supervisor import Companion, is_running

@@ -1,4 +1,4 @@
-"""Commands that steer a running crawl: seed, promote, exclude, recrawl, pause, resume; and what was promoted.
+"""Commands that steer a running crawl: promote, exclude, recrawl, pause, resume; and what was promoted.
 
 Each request is a row of `requests` (who asked, when, why) and takes effect through the exchange at once.
 """
@@ -6,7 +6,7 @@ Each request is a row of `requests` (who asked, when, why) and takes effect thro
 import getpass
 import uuid
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
@@ -14,7 +14,6 @@ from crawl_platform.admission.stops import EVERYTHING, Word
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import count_text, json_option, print_json, print_rows, versions_text
-from crawl_platform.cli.seeds import seed_from
 from crawl_platform.clock import SystemClock, as_datetime
 from crawl_platform.errors import ConfigurationError, ExchangeError
 from crawl_platform.fleet.stops import STOPS_NAME, signal_cells, write_word
@@ -33,72 +32,8 @@ def ask(crawl: Crawl, kind: str, target: str, via: str, reason: str, request_id:
     append_requests(crawl.lake, [request])
 
 
-def _request_id() -> str:
+def new_request_id() -> str:
     return uuid.uuid4().hex
-
-
-@click.command()
-@click.argument("urls", nargs=-1)
-@click.option(
-    "--file",
-    "file",
-    type=click.File(encoding="utf-8", errors="replace"),
-    help="One host or URL a line, # starts a comment; - reads standard input.",
-)
-@click.option(
-    "--sitemap", "sitemaps", multiple=True, metavar="URL", help="Read this sitemap of its host, too."
-)
-@json_option
-@home_option
-def seed(
-    urls: tuple[str, ...], file: TextIO | None, sitemaps: tuple[str, ...], as_json: bool, home: Path
-) -> None:
-    """Add hosts to the trusted seed, or list the seed.
-
-    URLS are hosts (then https://HOST/ is the first page) or URLs. Without any: the list. The host of a
-    --sitemap enters the seed with it. A --file may be as long as it likes: lines that are no good are told and left
-    out, the others are added (exit status 1 then).
-    """
-    crawl = Crawl.at(home)
-    if urls or sitemaps:
-        count = crawl.fleet.seed(urls, sitemaps=sitemaps, reason="crawl seed")
-        print_json({"hosts": count}) if as_json else click.echo(
-            f"{count_text(count, 'host')} added to the seed"
-        )
-    if file is not None:
-        _seed_list(crawl, file, as_json)
-    if urls or sitemaps or file is not None:
-        return
-    policies = sorted(crawl.fleet.hosts().values(), key=lambda p: (p.state, not p.trusted, p.name))
-    rows = [
-        {
-            "host": p.name,
-            "state": p.state,
-            "trusted": p.trusted,
-            "since": as_datetime(p.since),
-            "reason": p.reason,
-        }
-        for p in policies
-    ]
-    if as_json:
-        print_json(rows)
-    else:
-        columns = {"host": "host", "state": "state", "trusted": "trusted", "since": "since", "reason": "why"}
-        print_rows(rows, columns, "the seed is empty")
-
-
-def _seed_list(crawl: Crawl, file: TextIO, as_json: bool) -> None:
-    listed = seed_from(crawl, file, "crawl seed")
-    if as_json:
-        refused = [line._asdict() for line in listed.refused]
-        print_json({"hosts": listed.hosts, "lines": listed.lines, "lines_refused": listed.lines_refused,
-                    "refused": refused})  # fmt: skip
-    else:
-        click.echo(
-            f"{count_text(listed.hosts, 'host')} of {count_text(listed.lines, 'line')} added to the seed"
-        )
-    if listed.lines_refused:
-        raise SystemExit(1)
 
 
 @click.command()
@@ -120,7 +55,7 @@ def promote(host: str, now: bool, reason: str, as_json: bool, home: Path) -> Non
         raise ConfigurationError(f"{name} is excluded")
     if policy is not None and policy.state == "seed" and not policy.most_pages:
         raise ConfigurationError(f"{name} is in the seed already")
-    request_id = _request_id()
+    request_id = new_request_id()
     if now:
         urls = known_urls(crawl, name)
         why = reason or "an operator's request"
@@ -156,7 +91,7 @@ def exclude(pattern: str, lift: bool, reason: str, as_json: bool, home: Path) ->
     """
     crawl = Crawl.at(home)
     name = named_target(pattern)
-    request_id, kind = _request_id(), "lift" if lift else "exclude"
+    request_id, kind = new_request_id(), "lift" if lift else "exclude"
     if lift:
         crawl.fleet.lift(name, request_id=request_id, reason=reason)
         purges.forget(crawl.lake.root, name)
@@ -178,7 +113,7 @@ def recrawl(url: str, reason: str, as_json: bool, home: Path) -> None:
     The URL's host has to be in the seed. The request's id stands in `fetches.request_id`.
     """
     crawl = Crawl.at(home)
-    request_id = _request_id()
+    request_id = new_request_id()
     sequence = crawl.fleet.recrawl(url, request_id=request_id)
     ask(crawl, "recrawl", url, "exchange", reason, request_id)
     if as_json:

@@ -90,16 +90,23 @@ class FleetClient:
         return self._run(work)
 
     def seed_list(
-        self, lines: Iterable[str], *, reason: str, told: Callable[[Listed], None] = lambda listed: None
+        self,
+        lines: Iterable[str],
+        *,
+        reason: str,
+        told: Callable[[Listed], None] = lambda listed: None,
+        trusted: bool = True,
+        after: int = 0,
     ) -> Listed:
         """Add what a list names to the seed, however long it is; lines that are no good are left out and told.
 
-        `told` is called after every chunk with what has become of the list so far.
+        `told` is called after every chunk with what has become of the list so far; `after`: number of the last line
+        that is passed over.
         """
 
         async def work(exchange: Exchange) -> Listed:
-            seeding = await self._seeding(exchange, reason, True)
-            return await seeding.admit_list(lines, told)
+            seeding = await self._seeding(exchange, reason, trusted)
+            return await seeding.admit_list(lines, told, after)
 
         return self._run(work)
 
@@ -150,6 +157,19 @@ class FleetClient:
                 return 0
             policy = HostPolicy(host, HORIZON, False, decision_id, reason, self._clock.now())
             return await exchange.swap("directives", directive_key("host", host), encode(policy), revision)
+
+        return self._run(work)
+
+    def remove(self, host: str, *, request_id: str, reason: str) -> str:
+        """Take a host out of the seed, whoever has chosen it: it stands on the horizon. Returns what it was; nothing is
+        done unless that is `seed`. Raises `OwnershipLostError` if somebody else says something of it just now."""
+
+        async def work(exchange: Exchange) -> str:
+            known, revision = await host_policy(exchange, host) or (None, 0)
+            if known is not None and known.state == SEED:
+                policy = HostPolicy(host, HORIZON, False, request_id, reason, self._clock.now())
+                await exchange.swap("directives", directive_key("host", host), encode(policy), revision)
+            return known.state if known is not None else "unknown"
 
         return self._run(work)
 

@@ -43,7 +43,7 @@ class Directives:
         self._frontier = frontier
         self._fast = fast
         self._clock = clock
-        self._policies: dict[str, HostPolicy] = {}
+        self._exclusions: dict[str, HostPolicy] = {}
         self._reader: StreamReader
         self._last_windows: dict[int, ScheduleWindow] = {}
         self._due_windows: dict[int, ScheduleWindow] = {}
@@ -111,7 +111,10 @@ class Directives:
             self._frontier.resume(self._clock.now(), self._clock.boottime())
 
     def _host(self, policy: HostPolicy) -> None:
-        self._policies[policy.name] = policy
+        if policy.state == EXCLUDED:
+            self._exclusions[policy.name] = policy
+        else:
+            self._exclusions.pop(policy.name, None)
         self._frontier.book.set(policy.name, policy.state)
         self._frontier.book.bound(policy.name, policy.most_pages)
         for host in self._ours(policy.name):
@@ -145,7 +148,7 @@ class Directives:
             return
         if self._frontier.hosts[host].record.excluded:
             return
-        found = (p for p in self._policies.values() if p.state == EXCLUDED and matches(p.name, host))
+        found = (policy for policy in self._exclusions.values() if matches(policy.name, host))
         policy = next(found, None)
         if policy is not None:
             self._note_end(host, policy)

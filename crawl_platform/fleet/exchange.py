@@ -9,7 +9,7 @@ NATS is a doorbell: neither its duplicate window nor its retention carries corre
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from nats.js.errors import (
 )
 
 from crawl_platform.errors import ExchangeError, OwnershipLostError
+from crawl_platform.fleet.pipeline import NEW, Question, ask_all, last_of, stored, was_first
 
 log = logging.getLogger(__name__)
 MANIFESTS, INBOX = "MANIFESTS", "INBOX"
@@ -102,7 +103,7 @@ class Exchange:
     """One connection. Every method raises `ExchangeError` when NATS is away or refuses."""
 
     def __init__(self, connection: Any) -> None:
-        self._nc = connection
+        self.connection = connection
         self._js = connection.jetstream(timeout=REQUEST_TIMEOUT)
         self._buckets: dict[str, Any] = {}
 
@@ -173,14 +174,14 @@ class Exchange:
     async def close(self) -> None:
         """Also of a connection that was just lost: the client then writes to what is closed already."""
         try:
-            await self._nc.close()
+            await self.connection.close()
         except (NatsError, OSError, RuntimeError) as error:
             log.warning("the connection to NATS was not there to be closed: %s", error)
 
     @property
     def connected(self) -> bool:
         """Whether there is a connection now, as far as the client has noticed."""
-        return bool(self._nc.is_connected)
+        return bool(self.connection.is_connected)
 
     # streams
 
@@ -189,8 +190,8 @@ class Exchange:
         headers = {"Nats-Msg-Id": message_id} if message_id else None
         # The server counts headers as well, and hangs up on a message that is too large by no more than these.
         size = len(data) + (len(message_id) + _HEADERS if message_id else 0)
-        if size > self._nc.max_payload:
-            raise MessageTooLargeError(f"{size} bytes to {subject}: NATS takes {self._nc.max_payload}")
+        if size > self.connection.max_payload:
+            raise MessageTooLargeError(f"{size} bytes to {subject}: NATS takes {self.connection.max_payload}")
         try:
             ack = await self._js.publish(subject, data, timeout=REQUEST_TIMEOUT, headers=headers)
         except APIError as error:
@@ -245,7 +246,7 @@ class Exchange:
 
     async def ring(self, subject: str, data: bytes = b"") -> None:
         try:
-            await self._nc.publish(subject, data)
+            await self.connection.publish(subject, data)
         except (NatsError, OSError) as error:
             raise ExchangeError(f"can't ring {subject}: {error}") from error
 
@@ -253,7 +254,7 @@ class Exchange:
         async def handler(message: Any) -> None:
             callback(message.subject, message.data)
 
-        await self._nc.subscribe(subject, cb=handler)
+        await self.connection.subscribe(subject, cb=handler)
 
     # requests: a question that one process answers
 
@@ -263,7 +264,7 @@ class Exchange:
         async def handler(message: Any) -> None:
             callback(bytes(message.data), message.respond)
 
-        await self._nc.subscribe(subject, cb=handler)
+        await self.connection.subscribe(subject, cb=handler)
 
     async def ask(self, subject: str, data: bytes, wait: float, *, absent: float = 0.0) -> bytes:
         """The answer to a question, within `wait` seconds.
@@ -273,7 +274,7 @@ class Exchange:
         served_by = asyncio.get_running_loop().time() + absent
         while True:
             try:
-                return bytes((await self._nc.request(subject, data, timeout=wait)).data)
+                return bytes((await self.connection.request(subject, data, timeout=wait)).data)
             except (NatsError, OSError, TimeoutError) as error:
                 if isinstance(error, NoRespondersError) and asyncio.get_running_loop().time() < served_by:
                     await asyncio.sleep(ASK_AGAIN)
@@ -327,6 +328,20 @@ class Exchange:
             raise OwnershipLostError(f"{bucket}/{key} was taken by somebody else") from error
         except (NatsError, APIError, OSError, TimeoutError) as error:
             raise ExchangeError(f"writing {bucket}/{key} failed: {error}") from error
+
+    async def create_all(self, bucket: str, entries: Mapping[str, bytes]) -> list[str]:
+        """Write keys that are not there yet, many at a time; returns those that are, and are left as they are."""
+        asked = [Question(f"$KV.{bucket}.{key}", value, NEW) for key, value in entries.items()]
+        answers = await ask_all(self.connection, asked)
+        return [key for key, answer in zip(entries, answers, strict=True) if not was_first(answer)]
+
+    async def values(self, bucket: str, keys: Sequence[str]) -> dict[str, bytes]:
+        """The values of many keys, as far as they are there."""
+        answers = await ask_all(
+            self.connection, [last_of(f"KV_{bucket}", f"$KV.{bucket}.{key}") for key in keys]
+        )
+        found = zip(keys, map(stored, answers), strict=True)
+        return {key: value for key, value in found if value is not None}
 
     async def items(self, bucket: str, keys: str = ">") -> dict[str, bytes]:
         """Current entries of a bucket: all, or those whose keys match (`host.pattern.*`)."""

@@ -7,6 +7,7 @@ once; those that a restart brings again are skipped. Request ids are remembered 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
 
@@ -15,6 +16,7 @@ from crawl_platform.commit.outbox import was_ours
 from crawl_platform.commit.staging import Row
 from crawl_platform.fleet.messages import (
     Admit,
+    AdmitMany,
     Appraise,
     Discover,
     DiscoveredUrl,
@@ -27,7 +29,7 @@ from crawl_platform.fleet.messages import (
     Trim,
     Watch,
     decode_inbox,
-    subject_host,
+    subject_hosts,
 )
 from crawl_platform.fleet.rows import host_row
 from crawl_platform.frontier.frontier import Frontier
@@ -130,21 +132,24 @@ class Inbox:
 
     def _refuse_stray(self, shard: int, message: InboxMessage) -> None:
         """A host of another shard may be another cell's: two would crawl it."""
-        host = subject_host(message)
-        if host is not None and self._frontier.book.shard(host) != shard:
-            raise msgspec.ValidationError(f"{host} is not a host of this shard")
+        for host in subject_hosts(message):
+            if self._frontier.book.shard(host) != shard:
+                raise msgspec.ValidationError(f"{host} is not a host of this shard")
 
     def rows(self, arrivals: Iterable[Arrival]) -> Iterator[tuple[str, Row]]:
         """Event rows of hosts that enter or leave the seed with these arrivals."""
         told: set[tuple[str, str]] = set()
-        for arrival in arrivals:
-            row = self._event(arrival)
-            if row is not None and (row["host"], row["event"]) not in told:
+        for row in chain.from_iterable(map(self._events, arrivals)):
+            if (row["host"], row["event"]) not in told:
                 told.add((row["host"], row["event"]))
                 yield "hosts", row
 
-    def _event(self, arrival: Arrival) -> Row | None:
+    def _events(self, arrival: Arrival) -> Iterator[Row]:
         message = arrival.message
+        parts = message.each() if isinstance(message, AdmitMany) else (message,)
+        return filter(None, (self._event(arrival, part) for part in parts))
+
+    def _event(self, arrival: Arrival, message: InboxMessage | Excluded) -> Row | None:
         host = getattr(message, "host", "")
         state = self._frontier.hosts.get(host)
         if isinstance(message, Admit):
@@ -179,8 +184,10 @@ class Inbox:
         if isinstance(message, Discover):
             planner.discover_all([_found(url) for url in message.urls], "")
         elif isinstance(message, Admit):
-            urls = [_found(url) for url in message.urls]
-            planner.admit(message.host, urls, trusted=message.trusted, decision_id=message.decision_id)
+            _admit(planner, message)
+        elif isinstance(message, AdmitMany):
+            for one in message.each():
+                _admit(planner, one)
         elif isinstance(message, Recrawl):
             self._recrawl(planner, message, arrival.at)
         elif isinstance(message, Redeliver):
@@ -241,6 +248,11 @@ def note_requests(batch: Batch, requests: Mapping[str, int]) -> None:
     """Another cell has taken these, and what came of them comes into the store."""
     for request_id, at in requests.items():
         batch.put(b"d" + request_id.encode(), at.to_bytes(8, "big"))
+
+
+def _admit(planner: Planner, message: Admit) -> None:
+    urls = [_found(url) for url in message.urls]
+    planner.admit(message.host, urls, trusted=message.trusted, decision_id=message.decision_id)
 
 
 def _found(url: DiscoveredUrl) -> Found:

@@ -68,6 +68,17 @@ class Admit(msgspec.Struct, frozen=True, tag="admit"):
     trusted: bool
 
 
+class AdmitMany(msgspec.Struct, frozen=True, tag="admit_many"):
+    """An `Admit` for each of many hosts of a shard: host and its URLs."""
+
+    hosts: tuple[tuple[str, tuple[DiscoveredUrl, ...]], ...]
+    reason: str
+    trusted: bool
+
+    def each(self) -> Iterator[Admit]:
+        return (Admit(host, urls, "", self.reason, self.trusted) for host, urls in self.hosts)
+
+
 class Recrawl(msgspec.Struct, frozen=True, tag="recrawl"):
     """Fetch `url` once, now. `accepted_at` is when the sender published it (UTC seconds)."""
 
@@ -149,7 +160,9 @@ class RobotsReply(msgspec.Struct, frozen=True, tag="robots_reply"):
         )
 
 
-InboxMessage = Discover | Admit | Recrawl | Redeliver | Appraise | Watch | Trim | RobotsHop | RobotsReply
+InboxMessage = (
+    Discover | Admit | AdmitMany | Recrawl | Redeliver | Appraise | Watch | Trim | RobotsHop | RobotsReply
+)
 
 
 class HostPolicy(msgspec.Struct, frozen=True):
@@ -251,6 +264,9 @@ def decode_inbox(data: bytes) -> InboxMessage:
         if not is_crawlable(message.host):
             raise msgspec.ValidationError(f"not a host: {message.host[:200]!r}")
         return msgspec.structs.replace(message, urls=_canonical(message.urls))
+    if isinstance(message, AdmitMany):
+        named = tuple((host, _canonical(urls)) for host, urls in message.hosts if is_crawlable(host))
+        return msgspec.structs.replace(message, hosts=named)
     if isinstance(message, Trim) and not is_crawlable(message.host):
         raise msgspec.ValidationError(f"not a host: {message.host[:200]!r}")
     if isinstance(message, Appraise):
@@ -274,13 +290,15 @@ def is_crawlable(name: str) -> bool:
     return host_of(f"http://{name}/") == name and (is_hostname(name) or name.startswith("["))
 
 
-def subject_host(message: InboxMessage) -> str | None:
-    """The host that the message is about, None if it is about the shard."""
+def subject_hosts(message: InboxMessage) -> Iterable[str]:
+    """The hosts that the message is about; none if it is about the shard."""
     if isinstance(message, Admit | Trim):
-        return message.host
+        return (message.host,)
+    if isinstance(message, AdmitMany):
+        return (host for host, _ in message.hosts)
     if isinstance(message, RobotsReply):
-        return host_of(message.origin)
-    return host_of(message.url) if isinstance(message, Recrawl | Watch | RobotsHop) else None
+        return (host_of(message.origin),)
+    return (host_of(message.url),) if isinstance(message, Recrawl | Watch | RobotsHop) else ()
 
 
 def _canonical(urls: tuple[DiscoveredUrl, ...]) -> tuple[DiscoveredUrl, ...]:

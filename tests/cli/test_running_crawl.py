@@ -114,6 +114,25 @@ def test_seed_lists_and_adds(running: tuple[Command, str]) -> None:
     assert listed["nowhere.test"]["state"] == "seed"
 
 
+def test_a_list_is_imported_and_a_host_of_it_removed(running: tuple[Command, str]) -> None:
+    crawl, _ = running
+    listed = crawl.home / "top.csv"
+    listed.write_text("rank,domain\n1,first.test\n2,second.test\n3,third.test\n")
+
+    done = crawl.json("seed", "import", str(listed), "--top", "2")
+    (removed,) = crawl.json("seed", "remove", "first.test", "--reason", "nobody needs it")
+
+    assert (done["hosts"], done["new"], done["lines_refused"]) == (2, 2, 0)
+    assert removed["was"] == "seed"
+    states = {row["host"]: row["state"] for row in crawl.json("seed")}
+    assert (states["first.test"], states["second.test"], "third.test" in states) == ("horizon", "seed", False)
+    event = "SELECT event, detail FROM hosts WHERE host = 'first.test' AND state = 'horizon'"
+    assert crawl.until(20.0, event) == [{"event": "demoted", "detail": "nobody needs it"}]
+    assert crawl.json("sql", "SELECT kind, target FROM requests WHERE kind = 'remove'") == [
+        {"kind": "remove", "target": "first.test"}
+    ]
+
+
 def test_exclusion_is_written_down_and_beats_the_seed(running: tuple[Command, str]) -> None:
     crawl, _ = running
     crawl.json("seed", "unwanted.test")

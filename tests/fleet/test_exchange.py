@@ -126,7 +126,7 @@ async def test_waiting_manifests_are_those_that_nobody_has_acked(exchange: Excha
 async def test_what_is_too_large_for_the_server_is_told_apart_and_costs_no_connection(
     exchange: Exchange,
 ) -> None:
-    most = exchange._nc.max_payload
+    most = exchange.connection.max_payload
     for size in (most + 1, most - 10):  # with its headers the second is too large as well
         with pytest.raises(MessageTooLargeError):
             await exchange.publish("inbox.5", b"x" * size, "incarnation-1")

@@ -1,7 +1,7 @@
 """Seeding over a real server: lists of any length, lines that are no good, repeats, and exclusions that stand."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.exchange import Endpoint, Exchange
 from crawl_platform.fleet.messages import Admit, decode_inbox
 from crawl_platform.fleet.policies import read_patterns
-from crawl_platform.fleet.seeding import Listed, Refused, Seeding, crawlable, grouped
+from crawl_platform.fleet.seeding import Admitted, Listed, Refused, Seeding, crawlable, grouped
 from tests.fleet.harness import eventually
 
 SHARDS = 4
@@ -38,7 +38,8 @@ def admissions(tmp_path: Path) -> list[Admit]:
         exchange = await Exchange.connect(Endpoint.read(tmp_path / "run" / "nats.json"), "test")
         try:
             reader = await exchange.inbox_reader(range(SHARDS), 0)
-            return [decode_inbox(message.data) for message in await reader.present()]  # type: ignore[misc]
+            messages = [decode_inbox(message.data) for message in await reader.present()]
+            return [one for message in messages for one in message.each()]  # type: ignore[union-attr]
         finally:
             await exchange.close()
 
@@ -97,8 +98,15 @@ def test_a_list_that_is_sent_again_changes_no_policy(client: FleetClient) -> Non
 
     listed = client.seed_list(["two.test", "one.test"], reason="again")
 
-    assert listed.hosts == 2
+    assert (listed.hosts, listed.new) == (2, 0)
     assert client.hosts() == before
+
+
+def test_a_list_that_was_cut_off_goes_on_after_its_last_chunk(client: FleetClient, tmp_path: Path) -> None:
+    listed = client.seed_list(["one.test", "http://", "two.test"], reason="a list", after=2)
+
+    assert (listed.lines, listed.hosts, listed.lines_refused) == (3, 1, 0)
+    assert [admitted.host for admitted in admissions(tmp_path)] == ["two.test"]
 
 
 def test_a_promoted_host_becomes_trusted(client: FleetClient) -> None:
@@ -133,8 +141,8 @@ def test_an_exclusion_that_comes_while_a_list_is_sent_stands(
             run = Seeding(exchange, SHARDS, await read_patterns(exchange), 0.0, "a list")
             await run.require_free(["one.test"])
             await asyncio.to_thread(client.exclude, "one.test")
-            barred = await run.admit(grouped(["https://one.test/", "https://two.test/"], ()))
-            assert barred == {"one.test": "one.test"}
+            admitted = await run.admit(grouped(["https://one.test/", "https://two.test/"], ()))
+            assert admitted == Admitted(1, {"one.test": "one.test"})
         finally:
             await exchange.close()
 
@@ -160,39 +168,35 @@ def test_what_a_host_or_url_stands_for() -> None:
 
 
 class Counting:
-    """An exchange that takes its time: how many messages are on their way at once, and how many lines were read."""
+    """An exchange that takes its time: how many policies have been written."""
 
     def __init__(self) -> None:
-        self.now = self.most = self.done = 0
+        self.done = 0
 
-    async def swap(self, *_: object) -> int:
-        return await self.publish()
+    async def create_all(self, bucket: str, entries: Mapping[str, bytes]) -> list[str]:
+        await asyncio.sleep(0.001)
+        self.done += len(entries)
+        return []
+
+    async def values(self, *_: object) -> dict[str, bytes]:
+        return {}
 
     async def publish(self, *_: object) -> int:
-        self.now += 1
-        self.most = max(self.most, self.now)
-        await asyncio.sleep(0.001)
-        self.now -= 1
-        self.done += 1
         return 1
 
 
-async def test_many_messages_are_on_their_way_at_a_time_and_no_more_of_a_list_is_read_than_sent() -> None:
-    exchange, read = Counting(), 0
-    ahead: list[int] = []
+async def test_no_more_of_a_list_is_read_than_was_sent() -> None:
+    exchange, ahead = Counting(), list[int]()
 
     def lines() -> Iterator[str]:
-        nonlocal read
         for number in range(3 * seeding.CHUNK):
-            read += 1
-            ahead.append(read - exchange.done // 2)
+            ahead.append(number + 1 - exchange.done)
             yield f"host{number}.test"
 
     run = Seeding(exchange, SHARDS, (), 0.0, "a list")  # type: ignore[arg-type]
     listed = await run.admit_list(lines(), lambda listed: None)
 
-    assert (listed.hosts, exchange.done) == (3 * seeding.CHUNK, 6 * seeding.CHUNK)
-    assert exchange.most == seeding.ON_THEIR_WAY
+    assert (listed.hosts, listed.new, exchange.done) == (3 * seeding.CHUNK,) * 3
     assert max(ahead) == seeding.CHUNK
 
 
