@@ -23,7 +23,7 @@ from crawl_platform.graph.host_links import (
 )
 from crawl_platform.graph.link_kernels import Flags, Keys, Nodes, Places
 from crawl_platform.graph.link_sets import Links, LinkSets, Update, pair_of
-from crawl_platform.graph.names import Names, keys_of
+from crawl_platform.graph.names import Names
 from crawl_platform.lake.arrays import GRAPHS, Generation, Texts, current, store
 from crawl_platform.lake.changes import Mark
 from crawl_platform.lake.lake import Lake
@@ -34,12 +34,10 @@ from resources.link_news import (
     Seen,
     coded,
     flagged,
+    links_of,
     marks,
     micros,
     news,
-    recalled,
-    runs,
-    tables,
 )
 
 FORMAT = 1
@@ -130,27 +128,15 @@ def keep(lake: Lake, refreshed: Refreshed) -> Path:
 
 def _told(lake: Lake, graph: HostGraph, told: News) -> Refreshed:
     seen = Seen(graph.hosts, graph.secret).read(told.files["fetches"])
-    update = Update(graph.sets, seen.visits)
-    orphans, hosts = Orphans(seen.fetches), seen.hosts
+    update, orphans = Update(graph.sets, seen.visits), Orphans(seen.fetches)
     sightings: list[Sightings] = []
-    again, earlier = recalled(lake, told, update, seen, LINK_COLUMNS)
-    count = 0
-    for rows in earlier:
-        found = runs(rows, update, graph.secret, again[:0])
-        found.current &= ~update.kept[found.row]  # another page may have shown the set all the time
-        hosts, _ = _add(rows, update, hosts, found, graph.secret)
-    for rows in tables(told.files["links"], LINK_COLUMNS):
-        found = runs(rows, update, graph.secret, again)
-        orphans.look(found)
-        hosts, first = _add(rows, update, hosts, found, graph.secret)
-        sightings = _few([*sightings, first])
-        count += rows.num_rows
+    for rows, found in links_of(lake, told, update, seen, LINK_COLUMNS, orphans):
+        sightings = _few([*sightings, _add(rows, update, seen, found)])
     new = update.new()
     edges = updated(graph.edges, update, new, first_sightings(sightings))
-    if told.anew:
-        hosts = hosts.without(_unused(len(hosts), new, edges))
+    hosts = seen.hosts.without(_unused(len(seen.hosts), new, edges)) if told.anew else seen.hosts
     made = HostGraph(hosts, new, edges, graph.secret)
-    return Refreshed(made, told, count, orphans.count(lake, told.versions), len(graph.hosts))
+    return Refreshed(made, told, orphans.rows, orphans.count(lake, told.versions), len(graph.hosts))
 
 
 def _few(sightings: list[Sightings]) -> list[Sightings]:
@@ -167,20 +153,14 @@ def _unused(count: int, sets: LinkSets, edges: Edges) -> Flags:
     return unused
 
 
-def _add(rows: pa.Table, update: Update, hosts: Names, found: Runs, secret: Keys) -> tuple[Names, Sightings]:
-    """Add what a portion of `links` says; returns the hosts as known then, and when pairs were seen in it."""
-    ends = []
-    for name in ("src_host", "dst_host"):
-        code, values = coded(rows, name)
-        keys = keys_of(values, secret)
-        hosts = hosts.learnt(keys, values)
-        ends.append(hosts.of(keys)[code])
-    src, dst = ends
+def _add(rows: pa.Table, update: Update, seen: Seen, found: Runs) -> Sightings:
+    """Add what a portion of `links` says; returns when pairs were seen in it."""
+    src, dst = (seen.learn_hosts(rows, name) for name in ("src_host", "dst_host"))
     outside = src != dst
     now = outside & found.spread(found.current)
     update.add(Links(found.spread(found.row)[now], dst[now], _counts(rows, now)))
     pair = pair_of(src[outside], dst[outside])
-    return hosts, first_sightings([Sightings(pair, micros(rows, "seen_at")[outside])])
+    return first_sightings([Sightings(pair, micros(rows, "seen_at")[outside])])
 
 
 def _counts(rows: pa.Table, chosen: Flags) -> Nodes:

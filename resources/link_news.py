@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from crawl_platform.graph.link_kernels import Keys
+from crawl_platform.graph.link_kernels import Keys, Nodes
 from crawl_platform.graph.link_sets import Update, Visits, together
 from crawl_platform.graph.names import Names, find, keys_of, merged
 from crawl_platform.lake.changes import Changes, Mark, changes, mark, whole
@@ -61,8 +61,8 @@ def marks(lake: Lake, versions: Mapping[str, int]) -> dict[str, Mark]:
     return {name: mark(lake, name, versions[name]) for name in TABLES_READ}
 
 
-def tables(files: Sequence[Path], columns: Sequence[str], portion: int = PORTION) -> Iterator[pa.Table]:
-    """Rows of data files, in tables of about `portion` rows; columns of `CODED` as dictionaries."""
+def tables(files: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Rows of data files, in tables of about `PORTION` rows; columns of `CODED` as dictionaries."""
     waiting: list[pa.Table] = []
     count = 0
     for path in files:
@@ -70,7 +70,7 @@ def tables(files: Sequence[Path], columns: Sequence[str], portion: int = PORTION
         for group in range(file.num_row_groups):
             waiting.append(_with_all(file.read_row_group(group, columns=list(columns)), columns))
             count += waiting[-1].num_rows
-            if count >= portion:
+            if count >= PORTION:
                 yield _one(waiting)
                 waiting, count = [], 0
     if count:
@@ -116,10 +116,13 @@ def micros(rows: pa.Table, name: str) -> NDArray[np.int64]:
 
 @dataclass
 class Seen:
-    """Visits of one portion of news or of many, `fetches`: keys of all fetches, and hosts as learnt of them."""
+    """Visits in what was read of `fetches`; `fetches`: keys of all of them; hosts as learnt of them, and pages if
+    wanted: `page_host` has the host of each."""
 
     hosts: Names
     secret: Keys
+    pages: Names | None = None
+    page_host: Nodes = field(default_factory=lambda: np.zeros(0, np.uint32))
     visits: Visits = field(default_factory=lambda: together([]))
     fetches: Keys = field(default_factory=lambda: np.zeros(0, np.uint64))
 
@@ -137,15 +140,26 @@ class Seen:
     def _visits(self, rows: pa.Table) -> Visits:
         pages = flagged(*coded(rows, "kind"), pa.array(["page"])) & flagged(*coded(rows, "outcome"), SUCCESS)
         rows = rows.filter(pa.array(pages))
-        code, values = coded(rows, "host")
+        host, page = self.learn_hosts(rows, "host"), keys_of(column(rows, "url"), self.secret)
+        self.learn_pages(page, column(rows, "url"), host)
+        return Visits(page, host, micros(rows, "started_at"), keys_of(column(rows, "link_set"), self.secret))
+
+    def learn_hosts(self, rows: pa.Table, name: str) -> Nodes:
+        """Ids of the hosts in a column."""
+        code, values = coded(rows, name)
         keys = keys_of(values, self.secret)
         self.hosts = self.hosts.learnt(keys, values)
-        return Visits(
-            keys_of(column(rows, "url"), self.secret),
-            self.hosts.of(keys)[code],
-            micros(rows, "started_at"),
-            keys_of(column(rows, "link_set"), self.secret),
-        )
+        return self.hosts.of(keys)[code]
+
+    def learn_pages(self, keys: Keys, urls: pa.Array, host: Nodes) -> None:
+        """Give ids to pages, if that is wanted; `host`: of each."""
+        if self.pages is None:
+            return
+        before = len(self.pages)
+        self.pages = self.pages.learnt(keys, urls)
+        if len(self.pages) > before:
+            self.page_host = np.append(self.page_host, np.zeros(len(self.pages) - before, np.uint32))
+            self.page_host[self.pages.of(keys)] = host
 
 
 def coded_keys(rows: pa.Table, name: str, secret: Keys) -> Keys:
@@ -184,12 +198,14 @@ def runs(rows: pa.Table, update: Update, secret: Keys, but: Keys) -> Runs:
 
 @dataclass
 class Orphans:
-    """Links whose fetch isn't among those that came with them."""
+    """Links whose fetch isn't among those that came with them; `rows`: links looked at."""
 
     fetches: Keys
     links: dict[str, int] = field(default_factory=dict)
+    rows: int = 0
 
     def look(self, found: Runs) -> None:
+        self.rows += int(found.lengths.sum())
         missing = np.flatnonzero(~find(self.fetches, found.fetch)[1])
         for i in missing.tolist():
             fetch = found.texts[i].as_py()
@@ -204,12 +220,19 @@ class Orphans:
         return sum(count for fetch, count in self.links.items() if fetch not in known)
 
 
-def recalled(
-    lake: Lake, news: News, update: Update, seen: Seen, columns: Sequence[str]
-) -> tuple[Keys, Iterator[pa.Table]]:
-    """Sets that pages show again though they came before the news: (their keys, all their rows)."""
-    wanted = np.zeros(0, np.uint64) if news.anew else update.wanting(seen.fetches)
-    return wanted, _rows_of_sets(lake, news, wanted, seen.secret, columns)
+def links_of(
+    lake: Lake, news: News, update: Update, seen: Seen, columns: Sequence[str], orphans: Orphans
+) -> Iterator[tuple[pa.Table, Runs]]:
+    """Rows of `links` in portions: of sets that pages show again though they came before the news, then all news."""
+    again = np.zeros(0, np.uint64) if news.anew else update.wanting(seen.fetches)
+    for rows in _rows_of_sets(lake, news, again, seen.secret, columns):
+        found = runs(rows, update, seen.secret, again[:0])
+        found.current &= ~update.kept[found.row]  # another page may have shown the set all the time
+        yield rows, found
+    for rows in tables(news.files["links"], columns):
+        found = runs(rows, update, seen.secret, again)
+        orphans.look(found)
+        yield rows, found
 
 
 def _rows_of_sets(

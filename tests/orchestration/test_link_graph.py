@@ -156,7 +156,6 @@ def test_a_state_that_is_damaged_or_of_another_release_is_built_anew(lake, crawl
 
 def test_small_portions_change_nothing(lake, crawl, clock, monkeypatch):
     monkeypatch.setattr(link_news, "PORTION", 1)
-    monkeypatch.setattr(link_news.tables, "__defaults__", (1,))
     for day in range(2):
         grow(crawl, clock, day)
 

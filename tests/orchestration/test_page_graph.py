@@ -1,0 +1,94 @@
+"""The graph of pages, brought up to date by what has come: always what one query over everything says."""
+
+import numpy as np
+
+from crawl_platform.graph.page_links import STRENGTHS
+from resources.page_graph import PageGraph, arcs, folder_of, keep, load, refresh
+from tests.orchestration.made_up_crawl import small_web
+from tests.orchestration.test_link_graph import grow, rewrite, versions
+
+STRENGTH = " ".join(f"WHEN '{place}' THEN {strength}" for place, strength in STRENGTHS.items())
+ARCS = f"""
+SELECT src_url, dst_url, max(CASE coalesce(position, 'other') {STRENGTH} ELSE 0 END) AS strength FROM links_now
+WHERE NOT coalesce(nofollow, false) GROUP BY ALL HAVING strength > 0 ORDER BY ALL
+"""
+
+
+def brought_up_to_date(lake):
+    refreshed = refresh(lake, versions(lake))
+    keep(lake, refreshed)
+    return refreshed
+
+
+def named(graph: PageGraph):
+    urls = np.array(graph.pages.texts.to_pylist())
+    src, dst = arcs(graph)
+    return sorted(zip(urls[src].tolist(), urls[dst].tolist(), graph.strength.tolist(), strict=True))
+
+
+def asked(lake):
+    return [tuple(row.values()) for row in lake.query(ARCS).to_pylist()]
+
+
+def test_each_update_is_what_one_query_over_everything_says_and_reads_only_what_has_come(lake, crawl, clock):
+    for day in range(4):
+        grow(crawl, clock, day)
+
+        refreshed = brought_up_to_date(lake)
+
+        assert named(refreshed.graph) == asked(lake)
+        assert (bool(refreshed.news.reason), refreshed.links) == (day == 0, 8)
+        assert named(refresh(lake, versions(lake), anew="wanted").graph) == asked(lake)
+        assert named(load(lake)[0]) == asked(lake)
+
+
+def test_pages_know_their_host_and_front_pages_are_known(lake, crawl):
+    small_web(crawl)
+    graph = brought_up_to_date(lake).graph
+
+    hosts = np.array(graph.hosts.texts.to_pylist())[graph.page_host].tolist()
+    urls = graph.pages.texts.to_pylist()
+    assert all(url.startswith(f"https://{host}/") for url, host in zip(urls, hosts, strict=True))
+    read = [urls[page] for page in graph.read]
+    assert [url.count("/") == 3 and url.endswith("/") for url in read] == graph.front().tolist()
+
+
+def test_the_strongest_of_several_links_counts_and_comments_do_not(lake, crawl):
+    crawl.visit("https://a.test/", position="main")
+    fetch = crawl._rows["fetches"][-1]["fetch_id"]
+    for position, nofollow in (("nav", False), ("main", False), ("footer", False)):
+        crawl.link(fetch, "https://a.test/", "https://a.test/2", position=position, nofollow=nofollow)
+    crawl.link(fetch, "https://a.test/", "https://b.test/", position="comments")
+    crawl.link(fetch, "https://a.test/", "https://c.test/", nofollow=True)
+    crawl.link(fetch, "https://a.test/", "https://d.test/", position=None)
+    crawl.commit()
+
+    found = named(brought_up_to_date(lake).graph)
+
+    assert found == [
+        ("https://a.test/", "https://a.test/2", STRENGTHS["main"]),
+        ("https://a.test/", "https://d.test/", STRENGTHS["other"]),
+    ]
+
+
+def test_pages_that_rows_no_longer_name_leave_and_other_ids_stay(lake, crawl):
+    small_web(crawl)
+    before = brought_up_to_date(lake).graph.pages.texts.to_pylist()
+    rewrite(lake, "links", without="honest-0.test", data_change=True)
+
+    refreshed = refresh(lake, {**versions(lake), "links": lake.version("links")})
+    keep(lake, refreshed)
+
+    after = load(lake)[0].pages.texts.to_pylist()
+    gone = [url for url in before if url.startswith("https://honest-0.test/")]
+    assert gone
+    assert after == ["" if url in gone else url for url in before]
+
+
+def test_a_damaged_state_is_built_anew(lake, crawl):
+    small_web(crawl)
+    brought_up_to_date(lake)
+    path = next(folder_of(lake).glob("*/sets.target.npy"))
+    path.write_bytes(path.read_bytes()[:-1])
+
+    assert brought_up_to_date(lake).news.reason == "there is no earlier state"
