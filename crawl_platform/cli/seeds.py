@@ -9,6 +9,7 @@ from crawl_platform.admission.rules import HostRules
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import ShowOrCommand, home_option
 from crawl_platform.cli.output import count_text, json_option, print_json, print_rows
+from crawl_platform.cli.seed_audit import audit, suggest
 from crawl_platform.cli.seed_import import import_seeds, said_of, seed_from
 from crawl_platform.cli.steer import ask, new_request_id, reason_option
 from crawl_platform.clock import as_datetime
@@ -33,7 +34,8 @@ def seed() -> None:
     """
 
 
-seed.add_command(import_seeds)
+for command in (import_seeds, audit, suggest):
+    seed.add_command(command)
 
 
 @seed.command("add")

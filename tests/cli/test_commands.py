@@ -266,3 +266,17 @@ def test_demo_never_empties_a_folder_that_is_not_a_demos(tmp_path: Path) -> None
 
     assert refused.exit_code == 2
     assert (tmp_path / "thesis.txt").exists()
+
+
+def test_a_crawl_that_has_fetched_nothing_has_no_useless_and_no_missing_seeds(still_crawl: Path) -> None:
+    audit, suggest = crawl("seed", "audit", home=still_crawl), crawl("seed", "suggest", home=still_crawl)
+
+    assert "nothing is wrong with the seed hosts" in audit.output
+    assert "point to no host outside the seed" in suggest.output
+
+
+def test_an_option_before_the_name_of_a_seed_command_is_told(still_crawl: Path) -> None:
+    refused = crawl("seed", "--json", "import", "list.csv", home=still_crawl)
+
+    assert refused.exit_code == 2
+    assert "write `crawl seed import` before its options" in refused.output
