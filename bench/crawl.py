@@ -49,6 +49,11 @@ def peak_rss(process: psutil.Process) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
+def page_faults(process: psutil.Process) -> int:
+    """Pages of memory that the kernel had to map so far, without reading them from a disk (proc(5), minflt)."""
+    return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[7])
+
+
 def measure(contender: Contender, workload: Workload, seconds: float, enough: int) -> dict[str, Any]:
     """One contender against a server of its own. `enough`: pages served before the window begins."""
     with tempfile.TemporaryDirectory(prefix="bench-crawl-") as name:
@@ -74,7 +79,9 @@ def measure(contender: Contender, workload: Workload, seconds: float, enough: in
 
 def _wait(server: Server, enough: int, workload: Workload) -> Seen:
     until = time.monotonic() + START_PATIENCE
-    while (seen := server.seen()).pages < enough and time.monotonic() < until:
+    while (
+        (seen := server.seen()).pages < enough or 0 < seen.robots < workload.hosts
+    ) and time.monotonic() < until:
         time.sleep(0.2)
     return seen
 
@@ -82,11 +89,11 @@ def _wait(server: Server, enough: int, workload: Workload) -> Seen:
 def _window(running: Running, server: Server, seconds: float) -> dict[str, Any]:
     others = running.others
     stages = running.stages()
-    before, cpu = server.seen(), cpu_of(running.measured)
+    before, cpu, faults = server.seen(), cpu_of(running.measured), page_faults(running.measured)
     of_others = {name: cpu_of(process) for name, process in others.items()}
     time.sleep(seconds)
     after, spent = server.seen(), cpu_of(running.measured) - cpu
-    pages = after.pages - before.pages
+    pages, faults = after.pages - before.pages, page_faults(running.measured) - faults
     by_stage = {name: value - stages[name] for name, value in running.stages().items()}
     return {
         "seconds": round(after.at - before.at, 2),
@@ -102,6 +109,7 @@ def _window(running: Running, server: Server, seconds: float) -> dict[str, Any]:
         "cpu_share_by_stage": {
             name: round(value / sum(by_stage.values()), 3) for name, value in by_stage.items()
         },
+        "page_faults_per_page": round(faults / max(pages, 1), 1),
         "new_connections": after.connections - before.connections,
         "peak_rss": peak_rss(running.measured),
         "server_busy": round((after.cpu - before.cpu) / (after.at - before.at), 3),

@@ -8,9 +8,7 @@ its request is the request's end.
 import asyncio
 import errno
 import socket
-from functools import partial
 from socket import AF_INET, AF_INET6
-from typing import Any
 
 from crawl_platform.errors import PlatformError, SiteError
 from crawl_platform.fetch import tls
@@ -20,6 +18,7 @@ from crawl_platform.fetch.outcome import Outcome
 from crawl_platform.fetch.proxy import ProxyFailedError, tunnel
 from crawl_platform.fetch.request import Target
 from crawl_platform.fetch.safety import AddressGuard
+from crawl_platform.fetch.secure import Secured
 from crawl_platform.fetch.warm import Warm
 from crawl_platform.settings import Fetch
 from crawl_platform.web.robots import MAX_BYTES
@@ -145,20 +144,34 @@ class Connections:
             raise SiteError(Outcome.UNSAFE_ADDRESS, f"connected to {peer}")
 
     async def _secure(self, sock: socket.socket, target: Target) -> Metered:
-        options: dict[str, Any] = {}
+        connection = Metered(self._settings, self._body, self._warm.lost, loop=self._loop)
         if target.secure:
-            options = {"ssl": self._tls, "server_hostname": target.name}
-        make = partial(Metered, self._settings, self._body, self._warm.lost, loop=self._loop)
+            await self._shake_hands(sock, target, connection)
+            return connection
         try:
-            async with asyncio.timeout(self._settings.tls_timeout if target.secure else None):
-                _, connection = await self._loop.create_connection(make, sock=sock, **options)
-        except TimeoutError as error:
-            raise SiteError(Outcome.TLS_TIMEOUT, f"within {self._settings.tls_timeout:g} s") from error
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            if not target.secure:
-                raise _connect_failure(error) from error
-            raise tls.failure(error) from error
+            await self._loop.create_connection(lambda: connection, sock=sock)
+        except (OSError, ValueError) as error:
+            raise _connect_failure(error) from error
         return connection
+
+    async def _shake_hands(self, sock: socket.socket, target: Target, connection: Metered) -> None:
+        try:
+            secured = Secured(self._tls, target.name, connection, self._loop)
+        except ValueError as error:
+            raise tls.failure(error) from error
+        try:
+            async with asyncio.timeout(self._settings.tls_timeout):
+                await self._loop.create_connection(lambda: secured, sock=sock)
+                await secured.handshake()
+        except TimeoutError as error:
+            secured.abort()
+            raise SiteError(Outcome.TLS_TIMEOUT, f"within {self._settings.tls_timeout:g} s") from error
+        except OSError as error:  # ssl.SSLError is one
+            secured.abort()
+            raise tls.failure(error) from error
+        except BaseException:
+            secured.abort()
+            raise
 
 
 def _leads(protocol: Metered, attempt: Attempt) -> bool:

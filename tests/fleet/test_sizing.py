@@ -32,13 +32,13 @@ def test_an_unchanged_page_takes_no_room_for_its_body() -> None:
 
 def test_connections_take_memory_as_far_as_the_budget_of_each_cell_reaches() -> None:
     few = Load(rate=100.0, hosts=1_000)
-    many = Load(rate=100.0, hosts=6_000)
+    many = Load(rate=150.0, hosts=14_000)
 
     assert need(few).connections == 1_000
     assert need(many).cells == 2
-    assert need(many).connections == 2 * 512_000_000 // 200_000 + 50
-    assert need(msgspec.structs.replace(many, warm_bytes=0)).connections == 50, "those in flight"
-    assert need(many).memory_bytes_per_cell == int(345e6 + 200_000 * 5_170 / 2)
+    assert need(many).connections == 2 * 512_000_000 // 100_000 + 75
+    assert need(msgspec.structs.replace(many, warm_bytes=0)).connections == 75, "those in flight"
+    assert need(many).memory_bytes_per_cell == int(345e6 + 100_000 * need(many).connections / 2)
     assert need(many).open_files_per_cell < 6_000
 
 
