@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from assets.automation import DAILY
+from assets.group_work import group_work
 from assets.plots import histogram, ranges
 from assets.reliability import of_predictions, reliability_summary, reliable
 from assets.value_model import value_model
@@ -356,4 +357,4 @@ def _predictions_hold(predicted: pa.Table) -> dg.AssetCheckResult:
     )
 
 
-ASSETS: tuple[dg.AssetsDefinition, ...] = (url_groups, change_rates, value_model)
+ASSETS: tuple[dg.AssetsDefinition, ...] = (url_groups, change_rates, value_model, group_work)

@@ -59,11 +59,20 @@ SELECT r.host, r.group_id, r.pages, coalesce(c.prior_a, r.prior_a) AS a, coalesc
 FROM change_rates r LEFT JOIN cold_priors c ON c.host = r.host AND c.group_id = r.group_id
 ORDER BY r.host, r.group_id
 """
+LAST_BEGUN = "SELECT epoch(max(starts_at)) FROM crawl_schedule WHERE ends_at <= $before"
 LAST_USE = """
-SELECT host, sum(allotted)::BIGINT AS allotted, sum(realised)::BIGINT AS realised FROM window_use
-WHERE window_id = (SELECT max(window_id) FROM crawl_schedule WHERE ends_at <= ?)
-GROUP BY host ORDER BY allotted DESC, host
+WITH given AS (
+    SELECT host, sum(fetches)::BIGINT AS allotted FROM crawl_schedule
+    WHERE window_id = (SELECT max(window_id) FROM crawl_schedule WHERE ends_at <= $before) GROUP BY host
+), made AS (
+    SELECT host, count(*) AS realised FROM fetches
+    WHERE kind = 'page' AND lane <> 'fastlane' AND started_at >= $since
+        AND window_id = (SELECT max(window_id) FROM crawl_schedule WHERE ends_at <= $before) GROUP BY host
+)
+SELECT host, allotted, coalesce(realised, 0) AS realised FROM given LEFT JOIN made USING (host)
+ORDER BY allotted DESC, host
 """
+"""As the view `window_use`, without reading what was fetched before that window."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -95,7 +104,15 @@ class InForce:
 @dg.asset(
     deps=[
         *("fleet_stats", "hosts", "fetches", "links", "frontier"),
-        *("host_ranks", "change_rates", "value_model", "near_duplicates", "page_values"),
+        *(
+            "host_ranks",
+            "url_groups",
+            "change_rates",
+            "value_model",
+            "group_work",
+            "near_duplicates",
+            "page_values",
+        ),
     ],
     group_name=GROUP,
     owners=OWNERS,
@@ -302,7 +319,11 @@ def _summary(decided: InForce) -> dict[str, Any]:
 def _last_use(lake: LakeResource, window: ScheduleWindow) -> dict[str, Any]:
     """What was made of the window before: promised beside realised."""
     with lake.read(also=("crawl_schedule", "fetches")) as reading:
-        use = reading.table(LAST_USE, [as_datetime(window.starts_at)])
+        begun = reading.connection.execute(LAST_BEGUN, {"before": as_datetime(window.starts_at)}).fetchone()
+        if begun is None or begun[0] is None:
+            return {}
+        moments = {"before": as_datetime(window.starts_at), "since": as_datetime(begun[0])}
+        use = reading.connection.execute(LAST_USE, moments).to_arrow_table()
     if not use.num_rows:
         return {}
     allotted, realised = (use[name].to_numpy() for name in ("allotted", "realised"))

@@ -10,22 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from assets.group_work import BELIEF, PRIOR, WAIT, believed
+from assets.schedule_catalogue import bring_up_to_date, run
 from crawl_platform.admission.rules import HostRules
 from crawl_platform.clock import DAY, as_datetime
-from crawl_platform.fetch.outcome import DISPOSITIONS
 from crawl_platform.fleet.messages import ScheduleWindow
-from crawl_platform.frontier.lease import value_at
-from crawl_platform.frontier.posterior import prior_of
 from crawl_platform.quality.measure import as_map
 from crawl_platform.scheduling.bandit import FADE
-from crawl_platform.scheduling.change_rate import SMALLEST
 from crawl_platform.scheduling.refresh import bayes_index
 from crawl_platform.settings import Settings
 from resources.lake import Reading
 
 INPUTS = (
-    *("hosts", "fetches", "links", "fleet_stats", "frontier"),
-    *("host_ranks", "change_rates", "cold_priors", "near_duplicates", "page_values"),
+    *("hosts", "fetches", "links", "fleet_stats", "frontier", "host_ranks", "url_groups", "change_rates"),
+    *("cold_priors", "group_work", "near_duplicates", "page_values"),
 )
 HEADROOM = 0.9
 """Share of the measured capacity that is planned: the rest is for the fast lanes and for surprises."""
@@ -36,100 +34,76 @@ PER_OCTAVE = 2
 EQUAL_SHARE = 0.5
 """A host's value is half its share of trust and half an equal share, so that no seed host starves."""
 
-_OVER = ", ".join(f"'{o}'" for o, d in DISPOSITIONS.items() if d in ("gone", "refused"))
-_SEEN = ", ".join(f"'{o}'" for o, d in DISPOSITIONS.items() if d in ("success", "redirect"))
 
-PAGE = f"""
-page AS (
-    SELECT host, url, coalesce(arg_max(group_id, started_at), 0) AS group_id,
-        arg_max(template, started_at) AS template,
-        epoch(max(started_at) FILTER (outcome IN ({_SEEN}))) AS seen,
-        coalesce(arg_max(rate_a, started_at), 0) AS da, coalesce(arg_max(rate_b, started_at), 0) AS db,
-        arg_max(value, started_at)::DOUBLE AS value, arg_max(outcome, started_at) IN ({_OVER}) AS over
-    FROM fetches WHERE kind = 'page' GROUP BY host, url
-)
-"""
-"""Each page that was ever asked for, as its last fetch left it; `over`: not to be fetched again."""
+def _before(moment: str) -> str:
+    """SQL: the part of a bucket whose moment is before `moment`, were they spread evenly."""
+    spread = "(since_last - since_first)"
+    part = f"greatest(least(({moment} - since_first) / {spread}, 1), 0)"
+    return f"CASE WHEN since_last > since_first THEN {part} ELSE (since_first < {moment})::INTEGER END"
 
-PRIOR = """
-prior AS (
-    SELECT host, group_id, prior_a, prior_b FROM cold_priors
-    UNION ALL
-    SELECT host, group_id, prior_a, prior_b FROM change_rates r ANTI JOIN cold_priors c USING (host, group_id)
-)
-"""
-"""What is believed of a group's pages before they have a history."""
+
+def _mean_before(moment: str) -> str:
+    """SQL: the mean of these moments."""
+    return f"(since_first + greatest(least(since_last, {moment}), since_first)) / 2"
+
 
 VISIT = f"""
-{PAGE}, {PRIOR}, belief AS (
-    SELECT p.host, p.group_id, p.template, p.seen, coalesce(v.told, p.value, $value) AS value,
-        greatest(coalesce(q.prior_a, $prior_a) + p.da, {SMALLEST}) AS a,
-        greatest(coalesce(q.prior_b, $prior_b) + p.db, {SMALLEST} * coalesce(q.prior_b, $prior_b)) AS b
-    FROM page p LEFT JOIN prior q ON q.host = p.host AND q.group_id = p.group_id
-    LEFT JOIN page_values v ON v.url = p.url WHERE NOT p.over
+{PRIOR}, belief AS (
+    SELECT p.*, {BELIEF}, coalesce($promised[p.host], $longest) AS promise
+    FROM bucket p LEFT JOIN prior q ON q.host = p.host AND q.group_id = p.group_id WHERE p.state = 'known'
 ), visit AS (
-    SELECT *, coalesce($promised[host], $longest) AS longest,
-        least(greatest(86400 * b * (pow(1 - $least_change, -1 / a) - 1), $shortest), longest) AS wait
+    SELECT *, least({WAIT}, promise) AS wait, pages * {_before("$ends - wait")} AS due,
+        {_mean_before("$ends - wait")} AS seen,
+        due * floor(($ends - greatest(seen + wait, $starts)) / wait) AS again,
+        pages * {_before("$ends - promise")} AS overdue,
+        $ends - promise - {_mean_before("$ends - promise")} AS late
     FROM belief
 )
 """
-"""What is believed of each of them, and `wait`: seconds after which a visit is worth its cost. `longest`: seconds
-within which one is promised."""
+"""Buckets of known pages. `wait`: seconds after which a visit is worth its cost; `due`: pages that are by the window's
+end, last seen at `seen`, and `again`: further visits of those; `overdue`: by what was promised, and `late`: by how many
+seconds at the window's end."""
 
 WORK = f"""
 WITH {VISIT}, refresh AS (
-    SELECT host, group_id, any_value(template) AS template,
-        count(*) FILTER (seen IS NULL) AS tried,
-        count(*) FILTER (seen + wait < $ends) AS pages,
-        sum(1 + floor(($ends - greatest(seen + wait, $starts)) / wait)) FILTER (seen + wait < $ends) AS visits,
-        count(*) FILTER (seen + longest < $ends) AS overdue,
-        avg($ends - seen - longest) FILTER (seen + longest < $ends) AS late
+    SELECT host, group_id, sum(due) AS pages, sum(due + again) AS visits, sum(overdue) AS overdue,
+        sum(overdue * late) / nullif(sum(overdue), 0) AS late
     FROM visit GROUP BY host, group_id
 ), waiting AS (
-    SELECT f.host, coalesce(f.group_id, 0) AS group_id, count(*) AS urls,
-        avg(coalesce(v.told, f.value * coalesce(g.factor, 1)))::DOUBLE AS value
-    FROM frontier_now f ANTI JOIN page p ON p.url = f.url
-    LEFT JOIN page_values v ON v.url = f.url
-    LEFT JOIN group_values g ON g.host = f.host AND g.group_id = f.group_id
-    WHERE f.state = 'queued' GROUP BY ALL
+    SELECT host, group_id, sum(pages) AS urls, sum(pages * value) / nullif(sum(pages), 0) AS value
+    FROM bucket WHERE state = 'waiting' GROUP BY host, group_id
 )
-SELECT coalesce(r.host, w.host) AS host, coalesce(r.group_id, w.group_id)::BIGINT AS group_id, r.template,
-    coalesce(r.tried, 0) + coalesce(w.urls, 0) AS queued, coalesce(r.pages, 0) AS pages,
-    coalesce(r.visits, 0)::DOUBLE AS visits, coalesce(r.overdue, 0) AS overdue, coalesce(r.late, 0) AS late,
-    w.value
+SELECT coalesce(r.host, w.host) AS host, coalesce(r.group_id, w.group_id)::BIGINT AS group_id,
+    coalesce(w.urls, 0) AS queued, coalesce(r.pages, 0) AS pages, coalesce(r.visits, 0) AS visits,
+    coalesce(r.overdue, 0) AS overdue, coalesce(r.late, 0) AS late, w.value
 FROM refresh r FULL JOIN waiting w ON w.host = r.host AND w.group_id = r.group_id
-"""
-"""`value` of those that wait: what the fleet was told of each, or what its depth says times what the group's read pages
-turned out to be worth beside that (`group_values`).
 """
 
 LEVELS = f"""
 WITH {VISIT}, planned AS (
-    SELECT host, group_id, a, b, value, ($ends - seen) / 86400 AS age, 1 AS visits FROM visit
-    WHERE seen + wait < $ends
+    SELECT host, group_id, a, b, value, ($ends - seen) / 86400 AS age, due AS visits FROM visit
     UNION ALL
-    SELECT host, group_id, a, b, value, wait / 86400, floor(($ends - greatest(seen + wait, $starts)) / wait)
-    FROM visit WHERE seen + wait < $ends
+    SELECT host, group_id, a, b, value, wait / 86400, again FROM visit
 ), valued AS (
     SELECT host, group_id, visits, value * (CASE WHEN abs(a - 1) < 1e-9 THEN b * ln(1 + age / b)
         ELSE b / (a - 1) * (1 - pow(1 + age / b, 1 - a)) END - age * pow(1 + age / b, -a)) AS worth
     FROM planned WHERE visits > 0
 )
 SELECT host, group_id, pow(2, floor({PER_OCTAVE} * log2(greatest(worth, 1e-12))) / {PER_OCTAVE}) AS worth,
-    sum(visits)::BIGINT AS visits
-FROM valued GROUP BY ALL ORDER BY host, group_id, worth DESC
+    round(sum(visits))::BIGINT AS visits
+FROM valued GROUP BY ALL HAVING sum(visits) >= 0.5 ORDER BY host, group_id, worth DESC
 """
 """Visits that a window has room for, by what they are worth at its end: the index of `scheduling.refresh`, in steps.
 A page that may be visited again and again is worth what it is at its shortest interval."""
 
 HISTORY = f"""
-WITH {PAGE}, recent AS (
+WITH page AS (
+    SELECT host, url, coalesce(arg_max(group_id, started_at), 0) AS group_id FROM fetches
+    WHERE kind = 'page' AND started_at >= $since GROUP BY host, url
+), shown AS (
     SELECT dst_url, arg_min(fetch_id, seen_at) AS fetch_id FROM links
     WHERE seen_at >= $since AND NOT coalesce(nofollow, false) GROUP BY dst_url
-), found AS (
-    SELECT fetch_id, count(*) AS links FROM recent r
-    ANTI JOIN (SELECT dst_url FROM links WHERE seen_at < $since) o ON o.dst_url = r.dst_url GROUP BY fetch_id
-), brought AS (
+), found AS (SELECT fetch_id, count(*) AS links FROM shown GROUP BY fetch_id), brought AS (
     SELECT f.host, f.url, f.started_at, f.duration_ms, f.wire_bytes,
         CASE WHEN d.url IS NULL AND (f.changed OR (f.previous_success_at IS NULL AND f.outcome = 'ok'))
             THEN 1 ELSE 0 END + log2(1 + coalesce(n.links, 0)) AS news
@@ -145,23 +119,28 @@ SELECT b.host, p.group_id::BIGINT AS group_id,
 FROM brought b CROSS JOIN scale JOIN page p ON p.host = b.host AND p.url = b.url
 GROUP BY b.host, p.group_id
 """
-"""What groups brought and cost. News of a fetch: 1 for new or changed content that no other page has, and log2 of
-the links that nobody had shown before, so that sixty of them are not worth sixty changes; clipped at the 95th
-percentile of all fetches."""
+"""What groups brought and cost in the windows that are remembered. News of a fetch: 1 for new or changed content that
+no other page has, and log2 of the links that nobody had shown before in that time, so that sixty of them are not worth
+sixty changes; clipped at the 95th percentile of all fetches."""
 
 GROUPS = f"""
-WITH {PRIOR}
-SELECT h.host, g.group_id, g.template, g.queued, g.pages, g.visits, g.overdue, g.late,
+WITH {PRIOR}, named AS (
+    SELECT host, group_id, arg_max(template, moment) AS template FROM (
+        SELECT host, group_id, template, epoch(last_seen) AS moment FROM url_groups
+        UNION ALL SELECT host, group_id, template, since FROM fresh WHERE template IS NOT NULL
+    ) GROUP BY host, group_id
+)
+SELECT h.host, g.group_id, t.template, g.queued, g.pages, g.visits, g.overdue, g.late,
     coalesce(g.value, $value) AS value,
     coalesce(q.prior_a, $prior_a) AS prior_a, coalesce(q.prior_b, $prior_b) AS prior_b,
     coalesce(b.reward, 0) AS reward, coalesce(b.fetches, 0) AS fetches,
     coalesce(b.measured, 0) AS measured, coalesce(b.duration, 0) AS duration, coalesce(b.size, 0) AS size
 FROM hosts_now h JOIN (
-    SELECT host, group_id, any_value(template) AS template, sum(queued)::DOUBLE AS queued,
-        sum(pages)::DOUBLE AS pages, sum(visits) AS visits, sum(overdue)::BIGINT AS overdue, max(late) AS late,
-        max(value) AS value
-    FROM (FROM ({WORK}) UNION ALL SELECT host, 0, NULL, 0, 0, 0, 0, 0, NULL FROM hosts_now) GROUP BY host, group_id
+    SELECT host, group_id, sum(queued)::DOUBLE AS queued, sum(pages)::DOUBLE AS pages, sum(visits)::DOUBLE AS visits,
+        round(sum(overdue))::BIGINT AS overdue, max(late) AS late, max(value) AS value
+    FROM (FROM ({WORK}) UNION ALL SELECT host, 0, 0, 0, 0, 0, 0, NULL FROM hosts_now) GROUP BY host, group_id
 ) g ON g.host = h.host
+LEFT JOIN named t ON t.host = g.host AND t.group_id = g.group_id
 LEFT JOIN ({HISTORY}) b ON b.host = g.host AND b.group_id = g.group_id
 LEFT JOIN prior q ON q.host = g.host AND q.group_id = g.group_id
 WHERE h.state = 'seed' ORDER BY h.host, g.group_id
@@ -172,7 +151,11 @@ HOSTS = """
 WITH speed AS (
     SELECT host, avg(duration_ms) / 1000 AS seconds FROM fetches
     WHERE duration_ms IS NOT NULL AND started_at > $now - INTERVAL 1 DAY GROUP BY host
-), tried AS (SELECT host, count(DISTINCT url) AS urls FROM fetches WHERE kind = 'page' GROUP BY host)
+), tried AS (
+    SELECT host, sum(urls) AS urls FROM (
+        SELECT host, pages AS urls FROM bucket WHERE state <> 'waiting' UNION ALL SELECT host, 0 FROM fresh
+    ) GROUP BY host
+)
 SELECT h.host, coalesce(h.delay, $delay) + coalesce(s.seconds, 0) AS seconds_per_fetch,
     greatest(coalesce(h.known_urls, 0) - coalesce(t.urls, 0), 0)::DOUBLE AS unseen,
     t.urls IS NULL AS untouched, coalesce(r.trust, 0) AS trust
@@ -191,7 +174,8 @@ FROM fleet_stats WHERE reported_at > $now - INTERVAL 1 HOUR GROUP BY cell ORDER 
 NUMBERS = ("late", "reward", "fetches", "measured", "duration", "size")
 """Columns of `GROUPS` that are taken as they are."""
 
-SO_FAR = "SELECT count(*) FROM fetches WHERE kind = 'page'"
+SEED = "SELECT host FROM hosts_now WHERE state = 'seed' ORDER BY host"
+SO_FAR = "SELECT count(*) AS n FROM fetches WHERE kind = 'page' AND started_at >= $since"
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -243,12 +227,12 @@ def work_of(reading: Reading, settings: Settings, window: ScheduleWindow) -> Wor
     """What there is to do in `window`, for all seed hosts."""
     seconds = window.ends_at - window.starts_at
     now = as_datetime(window.starts_at)
-    per_host = reading.connection.execute(
-        HOSTS, {"now": now, "delay": settings.politeness.host_delay}
-    ).fetchnumpy()
+    seed = [row[0] for row in reading.connection.execute(SEED).fetchall()]
+    known = _parameters(settings, window, seed)
+    bring_up_to_date(reading, known)
+    per_host = run(reading, HOSTS, {"now": now, "delay": settings.politeness.host_delay}).fetchnumpy()
     hosts = [str(host) for host in per_host["host"]]
-    known = _parameters(settings, window, hosts)
-    groups = reading.connection.execute(GROUPS, known).fetchnumpy()
+    groups = run(reading, GROUPS, known).fetchnumpy()
     number = {host: n for n, host in enumerate(hosts)}
     host = np.array([number[str(name)] for name in groups["host"]], np.int64)
     group = np.asarray(groups["group_id"], np.int64)
@@ -263,11 +247,11 @@ def work_of(reading: Reading, settings: Settings, window: ScheduleWindow) -> Wor
         host=host,
         group=group,
         template=[_text(t) for t in groups["template"]],
-        eligible=(queued + np.asarray(groups["visits"], np.float64)).astype(np.int64),
+        eligible=np.rint(queued + np.asarray(groups["visits"], np.float64)).astype(np.int64),
         pages=queued + np.asarray(groups["pages"], np.float64),
         overdue=np.asarray(groups["overdue"], np.int64),
         **{name: np.asarray(groups[name], np.float64) for name in NUMBERS},
-        so_far=float(reading.number(SO_FAR)),
+        so_far=float(run(reading, SO_FAR, known).fetchone()[0]),
         first=bayes_index(
             np.asarray(groups["prior_a"], np.float64),
             np.asarray(groups["prior_b"], np.float64),
@@ -282,8 +266,7 @@ def work_of(reading: Reading, settings: Settings, window: ScheduleWindow) -> Wor
 def _levels(
     reading: Reading, known: dict[str, Any], number: dict[str, int], host: Ints, group: Ints
 ) -> Levels:
-    parameters = {name: value for name, value in known.items() if f"${name}" in LEVELS}
-    found = reading.connection.execute(LEVELS, parameters).fetchnumpy()
+    found = run(reading, LEVELS, known).fetchnumpy()
     place = {pair: g for g, pair in enumerate(zip(host.tolist(), group.tolist(), strict=True))}
     places = [
         place.get((number.get(str(name), -1), int(g)), -1)
@@ -297,19 +280,13 @@ def _levels(
 
 def _parameters(settings: Settings, window: ScheduleWindow, hosts: list[str]) -> dict[str, Any]:
     refresh, seconds = settings.refresh, window.ends_at - window.starts_at
-    unknown = prior_of(refresh.prior_shape, refresh.prior_rate)
     return {
+        **believed(refresh),
         "starts": window.starts_at,
         "ends": window.ends_at,
         "seconds": seconds,
         "since": as_datetime(max(window.starts_at - REMEMBERED * seconds, 0.0)),
-        "shortest": refresh.interval_min,
-        "longest": refresh.interval_max,
         "promised": as_map(HostRules(settings).promised(hosts)),
-        "least_change": refresh.least_change,
-        "value": value_at(1),
-        "prior_a": unknown.a,
-        "prior_b": unknown.b,
     }
 
 

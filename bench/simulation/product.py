@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from assets import change_rates, value_model
+from assets.group_work import summed_up
 from assets.schedule import directive, priors_of, window_at
 from assets.schedule_plan import plan_window, rows_of
 from assets.schedule_work import work_of
@@ -187,12 +188,13 @@ class Product:
                 for f in result.found
             ]  # fmt: skip
         self._fetches.append(
-            {"fetch_id": fetch_id, "url": lease.url, "host": lease.host, "kind": "page", "lane": LANES[lease.lane],
-             "started_at": at, "duration_ms": 1e3 * self.web.params.took, "outcome": "ok", "wire_bytes": WIRE_BYTES,
+            {"fetch_id": fetch_id, "url": lease.url, "host": lease.host, "shard": 0, "kind": "page",
+             "lane": LANES[lease.lane], "started_at": at, "duration_ms": 1e3 * self.web.params.took,
+             "outcome": "ok", "wire_bytes": WIRE_BYTES,
              "changed": result.changed, "link_set": result.link_set, "depth": lease.record.depth,
              "previous_success_at": as_datetime(before) if before else None, "group_id": result.group,
              "template": template, "predicted_change": chance, "rate_a": rates[0], "rate_b": rates[1],
-             "value": lease.record.value}
+             "value": lease.record.value, "discovered_at": as_datetime(lease.record.discovered_at)}
         )  # fmt: skip
 
     def _appraised(self, found: list[Found]) -> Callable[[Planner], object]:
@@ -215,6 +217,7 @@ class Product:
         self.tables.overwrite("url_groups", reading.table(change_rates.GROUPS))
         self.tables.overwrite("change_rates", change_rates.estimated_rates(reading))
         self.tables.overwrite("cold_priors", value_model.learn(reading.table(value_model.LOOKS)).rows)
+        self.tables.overwrite("group_work", summed_up(reading, self.rig.refresh))
         told = priors_of(reading, self.rig.refresh)
         self.rig.frontier.revisits.priors.tell(0, told.default, told.hosts, told.groups)
 
@@ -226,7 +229,9 @@ class Product:
             rows.append(
                 {"snapshot_id": now.isoformat(), "snapshot_at": now, "shard": 0, "host": host, "url": url,
                  "state": STATES[record.state], "value": record.value, "group_id": record.group,
-                 "kind": "page"}
+                 "kind": "page", "rate_a": record.rate_a, "rate_b": record.rate_b,
+                 "discovered_at": as_datetime(record.discovered_at),
+                 "last_success_at": as_datetime(record.last_success_at) if record.last_success_at else None}
             )  # fmt: skip
         self.tables.reading.connection.execute("DELETE FROM frontier")
         self.tables.append("frontier", rows)

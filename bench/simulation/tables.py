@@ -12,7 +12,7 @@ from resources.lake import Reading
 
 NAMES = (
     *("fetches", "links", "pages", "hosts", "frontier", "fleet_stats", "host_ranks", "near_duplicates"),
-    *("url_groups", "change_rates", "cold_priors", "crawl_schedule", "page_values"),
+    *("url_groups", "change_rates", "cold_priors", "group_work", "crawl_schedule", "page_values"),
 )
 
 

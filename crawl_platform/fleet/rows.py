@@ -105,6 +105,7 @@ def page_facts(lease: Lease, window_id: str | None) -> Row:
         "request_id": record.request_id or None,
         "second_group_id": record.second_group or None,
         "lastmod": as_datetime(record.lastmod) if record.lastmod else None,
+        "discovered_at": as_datetime(record.discovered_at) if record.discovered_at else None,
     }
 
 

@@ -66,6 +66,7 @@ NAMES = {
     "url_groups": Names(("host", "example")),
     "change_rates": Names(("host",)),
     "cold_priors": Names(("host",)),
+    "group_work": Names(("host",)),
     "near_duplicates": Names(("host", "url", "representative")),
     "page_values": Names(("host", "url")),
     "watched_pages": Names(("host", "url")),

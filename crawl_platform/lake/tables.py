@@ -130,6 +130,7 @@ FETCHES = Table(
             " set aside), refused (it stays with the one that it refused), probe.",
         ),
         _c("admission_propensity", F64, "Likelihood with which this identity was given this host that day."),
+        _c("discovered_at", TIME, "When the URL was first seen; null for robots.txt."),
         _c("cell", S, "Cell that fetched it.", True),
         _c("incarnation", S, "UUID of the cell's durable state.", True),
         _c("manifest", I64, "Number of the manifest that brought this row.", True),
@@ -578,6 +579,26 @@ COLD_PRIORS = Table(
     partition_by=(),
 )
 
+GROUP_WORK = Table(
+    "group_work",
+    "One bucket of pages of one URL group that are alike, as of the last snapshot of their shard.",
+    "dagster",
+    (
+        _c("snapshot_at", TIME, "When that was taken.", True),
+        _c("shard", I32, "Shard.", True),
+        _c("host", S, "Hostname.", True),
+        _c("group_id", I32, "Primary group, unique within its host; 0 = not grouped yet.", True),
+        _c("state", S, "waiting (for a first success), known, or over: gone or dropped.", True),
+        _c("pages", I64, "URLs.", True),
+        _c("value", F64, "Mean value.", True),
+        _c("rate_a", F64, "Mean posterior increment (Gamma shape).", True),
+        _c("rate_b", F64, "Mean posterior increment (days).", True),
+        _c("since_first", TIME, "First of the moments since when: the last success, or being known.", True),
+        _c("since_last", TIME, "Last of them.", True),
+    ),
+    partition_by=(),
+)
+
 RELATED_HOSTS = Table(
     "related_hosts",
     "One host of a component of hosts that belong together (shared address, registrable domain).",
@@ -797,7 +818,7 @@ TABLES: dict[str, Table] = {
     t.name: t
     for t in (
         FETCHES, LINKS, PAGES, HOSTS, FRONTIER, FLEET_STATS, COMMITS, REQUESTS, DECISIONS,
-        HOST_GRAPH, HOST_RANKS, RELATED_HOSTS, PROMOTIONS, PROBATION, URL_GROUPS, CHANGE_RATES, COLD_PRIORS,
+        HOST_GRAPH, HOST_RANKS, RELATED_HOSTS, PROMOTIONS, PROBATION, URL_GROUPS, CHANGE_RATES, COLD_PRIORS, GROUP_WORK,
         CRAWL_SCHEDULE, POLICY_COMPARISON, POLICY_EVALUATION, NEAR_DUPLICATES, PAGE_VALUES, WATCHED_PAGES, USAGE,
         CRAWL_QUALITY, UPKEEP,
     )

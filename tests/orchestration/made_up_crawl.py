@@ -91,6 +91,7 @@ class MadeUpCrawl:
             status=200,
             address=address or None,
             link_set=fetch,
+            discovered_at=now,
             incarnation="made-up",
             manifest=self.commits + 1,
             series="bulk",

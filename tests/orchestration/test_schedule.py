@@ -31,13 +31,12 @@ def read(crawl, url: str, template: str, **columns) -> str:
 
 
 def queued(crawl, host: str, template: str, urls: int) -> None:
-    """Known URLs of a group that wait for their first fetch."""
-    now = as_datetime(crawl.clock.now())
+    """Known URLs of a group that wait for their first fetch, in a snapshot before anything was fetched."""
     for n in range(urls):
         crawl.row(
             "frontier",
             snapshot_id="s1",
-            snapshot_at=now,
+            snapshot_at=as_datetime(0.0),
             shard=0,
             host=host,
             url=f"https://{host}{template.replace('*', f'new-{n}')}",
@@ -268,7 +267,7 @@ def test_queued_urls_and_due_pages_of_a_group_are_its_work(harness, crawl, lake,
 def test_a_queued_url_that_has_been_fetched_since_the_snapshot_is_no_work(harness, crawl, lake):
     crawl.host("a.test")
     queued(crawl, "a.test", "/story/*", 3)
-    read(crawl, "https://a.test/story/new-0", "/story/*")
+    read(crawl, "https://a.test/story/new-0", "/story/*", discovered_at=None)
     crawl.commit()
 
     harness.execute("crawl_schedule")
