@@ -282,6 +282,8 @@ class Promises(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     within: float = 0.0
     """Seconds after its last success within which a page is fetched again; 0: nothing is promised. A fetch that fails
     does not count."""
+    first_within: float = 0.0
+    """The same for a page that was never fetched, after its discovery: a deadline for what never wins by its worth."""
     lead: float = 0.1
     """Part of that time by which a page comes early: it goes before all others from then on."""
 
@@ -296,6 +298,8 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ir: float = 1.0
     corpus: float = 0.5
     exploration: float = 0.5
+    importance: float = 1.5
+    """From the page that all others rank above to the one that they rank below it is a factor of 2.8."""
     critical_floor: float = 1.0
     """Least value of pages and hosts that were called critical: that of a root page."""
 
@@ -350,6 +354,8 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Empty: the supervisor starts a server of its own on a free loopback port."""
     silence_limit: float = 900.0
     """T_dead: how long an owner may be out of contact before its shards may move."""
+    takeover_seconds: float = 1_800.0
+    """How long a cell is silent, while NATS can be reached, until its shards go to cells that live; 0: never."""
     log_bytes: int = 10_000_000
     log_files: int = 5
     min_free_disk: int = 500_000_000
@@ -498,6 +504,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ConfigurationError(
                 "fleet.silence_limit must be at least fetch.total_timeout + 5 s: "
                 "a cell stops that long before its shards may move"
+            )
+        if 0 != self.fleet.takeover_seconds < self.fleet.silence_limit:
+            raise ConfigurationError(
+                "fleet.takeover_seconds must be 0 (never) or at least fleet.silence_limit: "
+                "before that a cell may still crawl"
             )
         if len({server.rpartition(":")[2] for server in self.fetch.nameservers if ":" in server}) > 1:
             raise ConfigurationError("fetch.nameservers must all have the same port")

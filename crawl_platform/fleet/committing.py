@@ -20,6 +20,7 @@ from crawl_platform.errors import ExchangeError, LakeError
 from crawl_platform.fleet.exchange import Exchange, Respond
 from crawl_platform.fleet.lease import Lease, Predecessor
 from crawl_platform.fleet.messages import Redeliver, encode
+from crawl_platform.fleet.takeover import Takeover
 from crawl_platform.fleet.upkeep import SUBJECT, Answer, Child, Order, Task, files_of
 from crawl_platform.lake.catalog import CATALOG_NAME, write_catalog
 from crawl_platform.lake.lake import Lake
@@ -85,7 +86,25 @@ class CommitterProcess:
         # What a killed predecessor had taken and not acked comes back late by itself; a repeat is harmless.
         await self._exchange.ring("bell.resend.all")
         await self._exchange.serve(SUBJECT, self._take_order)
+        watching = self._watch_cells()
+        try:
+            await self._rounds(queue, stop, watching)
+        finally:
+            if watching is not None:
+                watching.cancel()
+        await self._commit_rest(queue)
+        await self._lease.release()
+
+    def _watch_cells(self) -> asyncio.Task[None] | None:
+        patience = self._settings.fleet.takeover_seconds
+        if not patience:
+            return None
+        return asyncio.create_task(Takeover(self._exchange, self._clock, patience).watch_forever())
+
+    async def _rounds(self, queue: Any, stop: asyncio.Event, watching: asyncio.Task[None] | None) -> None:
         while not stop.is_set():
+            if watching is not None and watching.done():
+                watching.result()
             try:
                 await self._commit_next(queue)
             except ExchangeError as error:
@@ -94,8 +113,6 @@ class CommitterProcess:
                 continue
             if self._orders:
                 await self._upkeep(*self._orders.pop(0), stop)
-        await self._commit_rest(queue)
-        await self._lease.release()
 
     async def _acquire(self, stop: asyncio.Event, ended: str) -> bool:
         """Wait for the lease, which one that died elsewhere keeps for seconds; False if we are told to stop before."""

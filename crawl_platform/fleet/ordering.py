@@ -51,17 +51,20 @@ def order_rebuild(endpoint_file: Path, dead: str, takers: Sequence[str], watch: 
             raise ConfigurationError(
                 f"{dead} is alive: it rebuilds by itself what it finds lost at its start"
             )
-        owned = [
-            shard
-            for shard, one in (await shard_table(exchange)).items()
-            if one.cell == dead and not one.snapshot
-        ]
-        given = {shard: takers[number % len(takers)] for number, shard in enumerate(owned)}
-        for shard, cell in given.items():
-            await _change(exchange, shard, lambda owner, cell=cell: taken_from_the_dead(owner, cell))  # type: ignore[misc]
-        return given
+        return await take_over(exchange, dead, takers)
 
     return _run(endpoint_file, work)
+
+
+async def take_over(exchange: Exchange, dead: str, takers: Sequence[str]) -> dict[int, str]:
+    """As `order_rebuild`, of a cell that is known to be gone."""
+    owned = [
+        shard for shard, one in (await shard_table(exchange)).items() if one.cell == dead and not one.snapshot
+    ]
+    given = {shard: takers[number % len(takers)] for number, shard in enumerate(owned)}
+    for shard, cell in given.items():
+        await _change(exchange, shard, lambda owner, cell=cell: taken_from_the_dead(owner, cell))  # type: ignore[misc]
+    return given
 
 
 async def shard_table(exchange: Exchange) -> dict[int, ShardOwner]:

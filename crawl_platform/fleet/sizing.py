@@ -2,8 +2,8 @@
 
 The constants are a fit to crawls of three webs on one core of a shared machine: the demo's (8 KB a page, 8 to 15 links,
 some over TLS), manuals (62 KB, 19 links) and indexes (13 KB, 118 links). `python -m bench.sizing` repeats them and
-compares. None of them had more than 43 hosts: what a connection takes (`fetch.warm`) is what a cell with 3,000 TLS hosts took
-beyond one with 300 (`bench.crawl`).
+compares. None of them had more than 43 hosts: what a connection takes (`fetch.warm`) is what a cell with 3,000 TLS
+hosts took beyond one with 300 (`bench.crawl`).
 """
 
 import math

@@ -85,8 +85,16 @@ def a_rebuild_that_is_killed_at_its_end_begins_anew(folder: Path) -> None:
 
 
 def a_lost_machine_s_shards_go_to_a_cell_that_lives(folder: Path) -> None:
+    _lose_a_machine_and_check(folder, takeover=0.0)
+
+
+def the_shards_of_a_cell_that_nobody_hears_of_go_to_one_that_lives_by_themselves(folder: Path) -> None:
+    _lose_a_machine_and_check(folder, takeover=T_DEAD + 3.0)
+
+
+def _lose_a_machine_and_check(folder: Path, takeover: float) -> None:
     """The machine is away, disk and all. Its process stands still here, and finds its shards gone in the end."""
-    cells = FleetSettings(cells=2, shards=SHARDS, silence_limit=T_DEAD)
+    cells = FleetSettings(cells=2, shards=SHARDS, silence_limit=T_DEAD, takeover_seconds=takeover)
     with crossed(folder, PAGES, commit=OFTEN, fleet=cells) as (world, fleet):
         fleet.start()
         fleet.seed()
@@ -95,8 +103,12 @@ def a_lost_machine_s_shards_go_to_a_cell_that_lives(folder: Path) -> None:
         with fleet.suspended("cell-0"):
             beat = fleet.beats()["cell-0"].at
             eventually(lambda: fleet.clock.now() - beat > T_DEAD, 30.0, "it is silent")
-            given = order_rebuild(fleet.home / "run" / "nats.json", "cell-0", ["cell-1"], 3.0)
-            assert len(given) == SHARDS // 2
+            if not takeover:
+                given = order_rebuild(fleet.home / "run" / "nats.json", "cell-0", ["cell-1"], 3.0)
+                assert len(given) == SHARDS // 2
+            eventually(
+                lambda: {o.cell for o in table(fleet).values()} == {"cell-1"}, 60.0, "all are given away"
+            )
             eventually(lambda: not any(owner.lost for owner in table(fleet).values()), 90.0, "all is rebuilt")
             before = len(fleet.requests_to(HOSTS[0]))
             fleet.wait_requests(before + 10, HOSTS[0])
@@ -115,6 +127,7 @@ STORIES: dict[str, Callable[[Path], None]] = {
         a_rebuild_that_is_killed_begins_anew,
         a_rebuild_that_is_killed_at_its_end_begins_anew,
         a_lost_machine_s_shards_go_to_a_cell_that_lives,
+        the_shards_of_a_cell_that_nobody_hears_of_go_to_one_that_lives_by_themselves,
     )
 }
 
