@@ -120,13 +120,15 @@ def crawl_quality(lake: LakeResource, crawl_settings: dg.ResourceParam[Settings]
 def look_at(settings: Settings, now: datetime, hosts: Iterable[str]) -> Look:
     """What to measure against: the promises and priors of the settings, for these hosts."""
     unknown = prior_of(settings.refresh.prior_shape, settings.refresh.prior_rate)
+    rules, known = HostRules(settings), list(hosts)
     return Look(
         now=now,
         delay=settings.politeness.host_delay,
         address_delay=settings.politeness.address_delay,
         robots_ttl=settings.politeness.robots_ttl,
         interval_max=settings.refresh.interval_max,
-        promised=HostRules(settings).promised(hosts),
+        promised=rules.promised(known),
+        promised_first=rules.promised_first(known),
         prior_a=unknown.a,
         prior_b=unknown.b,
         front_ends=settings.front_ends(),

@@ -54,8 +54,10 @@ class Plan:
     def unmet(self) -> list[str]:
         """Promises that don't fit, the worst first, for people."""
         work, worst = self.work, np.argsort(-self.missing, kind="stable")[:NAMED]
+        new = np.zeros(len(worst), np.int64) if work.unvisited is None else work.unvisited
         return [
             f"{work.hosts[work.host[g]]}{work.template[g] or ''}: {self.missing[g]} of {work.overdue[g]} pages"
+            + (f", {new[g]} of them for the first time" if new[g] else "")
             for g in worst
             if self.missing[g] > 0
         ]

@@ -70,12 +70,19 @@ WITH {VISIT}, refresh AS (
         sum(overdue * late) / nullif(sum(overdue), 0) AS late
     FROM visit GROUP BY host, group_id
 ), waiting AS (
-    SELECT host, group_id, sum(pages) AS urls, sum(pages * value) / nullif(sum(pages), 0) AS value
-    FROM bucket WHERE state = 'waiting' GROUP BY host, group_id
+    SELECT host, group_id, sum(pages) AS urls, sum(pages * value) / nullif(sum(pages), 0) AS value,
+        sum(pages * owed) AS unvisited, sum(pages * owed * late) / nullif(sum(pages * owed), 0) AS late
+    FROM (
+        SELECT *, $promised_first[host] AS promise,
+            CASE WHEN promise IS NULL THEN 0 ELSE {_before("$ends - promise")} END AS owed,
+            $ends - promise - {_mean_before("$ends - promise")} AS late
+        FROM bucket WHERE state = 'waiting'
+    ) GROUP BY host, group_id
 )
 SELECT coalesce(r.host, w.host) AS host, coalesce(r.group_id, w.group_id)::BIGINT AS group_id,
     coalesce(w.urls, 0) AS queued, coalesce(r.pages, 0) AS pages, coalesce(r.visits, 0) AS visits,
-    coalesce(r.overdue, 0) AS overdue, coalesce(r.late, 0) AS late, w.value
+    coalesce(r.overdue, 0) + coalesce(w.unvisited, 0) AS overdue, coalesce(w.unvisited, 0) AS unvisited,
+    greatest(coalesce(r.late, 0), coalesce(w.late, 0)) AS late, w.value
 FROM refresh r FULL JOIN waiting w ON w.host = r.host AND w.group_id = r.group_id
 """
 
@@ -130,15 +137,16 @@ WITH {PRIOR}, named AS (
         UNION ALL SELECT host, group_id, template, since FROM fresh WHERE template IS NOT NULL
     ) GROUP BY host, group_id
 )
-SELECT h.host, g.group_id, t.template, g.queued, g.pages, g.visits, g.overdue, g.late,
+SELECT h.host, g.group_id, t.template, g.queued, g.pages, g.visits, g.overdue, g.unvisited, g.late,
     coalesce(g.value, $value) AS value,
     coalesce(q.prior_a, $prior_a) AS prior_a, coalesce(q.prior_b, $prior_b) AS prior_b,
     coalesce(b.reward, 0) AS reward, coalesce(b.fetches, 0) AS fetches,
     coalesce(b.measured, 0) AS measured, coalesce(b.duration, 0) AS duration, coalesce(b.size, 0) AS size
 FROM hosts_now h JOIN (
     SELECT host, group_id, sum(queued)::DOUBLE AS queued, sum(pages)::DOUBLE AS pages, sum(visits)::DOUBLE AS visits,
-        round(sum(overdue))::BIGINT AS overdue, max(late) AS late, max(value) AS value
-    FROM (FROM ({WORK}) UNION ALL SELECT host, 0, 0, 0, 0, 0, 0, NULL FROM hosts_now) GROUP BY host, group_id
+        round(sum(overdue))::BIGINT AS overdue, round(sum(unvisited))::BIGINT AS unvisited, max(late) AS late,
+        max(value) AS value
+    FROM (FROM ({WORK}) UNION ALL SELECT host, 0, 0, 0, 0, 0, 0, 0, NULL FROM hosts_now) GROUP BY host, group_id
 ) g ON g.host = h.host
 LEFT JOIN named t ON t.host = g.host AND t.group_id = g.group_id
 LEFT JOIN ({HISTORY}) b ON b.host = g.host AND b.group_id = g.group_id
@@ -209,6 +217,8 @@ class Work:
     """What a first visit is worth (days of freshness), by group; where it is not known all are worth the same."""
     levels: "Levels | None" = None
     """What the other visits are worth, as far as it is known."""
+    unvisited: Ints | None = None
+    """Of the overdue pages, those that were never fetched; where it is not known there are none."""
 
 
 class Levels(NamedTuple):
@@ -259,6 +269,7 @@ def work_of(reading: Reading, settings: Settings, window: ScheduleWindow) -> Wor
             np.asarray(groups["value"], np.float64),
         ),
         levels=_levels(reading, known, number, host, group),
+        unvisited=np.asarray(groups["unvisited"], np.int64),
         budget=capacity(reading, settings, window.starts_at, seconds),
     )
 
@@ -280,13 +291,15 @@ def _levels(
 
 def _parameters(settings: Settings, window: ScheduleWindow, hosts: list[str]) -> dict[str, Any]:
     refresh, seconds = settings.refresh, window.ends_at - window.starts_at
+    rules = HostRules(settings)
     return {
         **believed(refresh),
         "starts": window.starts_at,
         "ends": window.ends_at,
         "seconds": seconds,
         "since": as_datetime(max(window.starts_at - REMEMBERED * seconds, 0.0)),
-        "promised": as_map(HostRules(settings).promised(hosts)),
+        "promised": as_map(rules.promised(hosts)),
+        "promised_first": as_map(rules.promised_first(hosts)),
     }
 
 

@@ -46,6 +46,11 @@ class HostRules:
         within = {host: self.of(host).promises.within for host in hosts}
         return {host: seconds for host, seconds in within.items() if seconds > 0}
 
+    def promised_first(self, hosts: Iterable[str]) -> dict[str, float]:
+        """The same for first visits, after the discovery."""
+        within = {host: self.of(host).promises.first_within for host in hosts}
+        return {host: seconds for host, seconds in within.items() if seconds > 0}
+
     def sets(self, section: str, name: str) -> bool:
         """Whether any rule sets this."""
         return any(name in getattr(rule, section) for rule in self._settings.hosts)

@@ -58,6 +58,10 @@ def in_words(facts: dict[str, Any]) -> list[str]:
                 else ""
             )
         )
+    if "next_allowed_at" in host:
+        wait = host["next_allowed_in"]
+        when = f"from {show(host['next_allowed_at'])} on, in {_span(wait)}" if wait > 0 else "now"
+        lines.append(f"          its clock and its address's allow the next request {when}")
     if host.get("wishes"):
         lines.append(f"          its robots.txt says about uses: {host['wishes']}")
     if host.get("turned_away"):
@@ -95,10 +99,7 @@ def in_words(facts: dict[str, Any]) -> list[str]:
     if facts["belief"] is not None:
         lines.append(f"  belief: {_belief_in_words(facts['belief'])}")
     if state is not None and state["deadline_at"]:
-        lines.append(
-            f"  promise: fetched again within {_span(host['promised_within'])} of its last success: in the deadline "
-            f"lane from {show(state['deadline_at'])} on"
-        )
+        lines.append(f"  promise: {_promise_in_words(host, state)}")
     if state is not None and state["watched_every"]:
         lines.append(f"  watch:  visited every {_span(state['watched_every'])} for the links that it brings")
     lines += [
@@ -109,6 +110,14 @@ def in_words(facts: dict[str, Any]) -> list[str]:
     if facts["linked_by"]:
         lines.append(f"  linked by: {', '.join(facts['linked_by'])}")
     return [*lines, f"  next:   {_next(facts)}"]
+
+
+def _promise_in_words(host: dict[str, Any], state: dict[str, Any]) -> str:
+    if state["last_success_at"]:
+        said = f"fetched again within {_span(host['promised_within'])} of its last success"
+    else:
+        said = f"fetched within {_span(host['promised_first_within'])} of its discovery"
+    return f"{said}: in the deadline lane from {show(state['deadline_at'])} on"
 
 
 def _listed_in_words(listed: dict[str, Any]) -> str:

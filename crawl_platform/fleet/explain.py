@@ -39,6 +39,7 @@ from crawl_platform.frontier.series import trapped
 from crawl_platform.lake.extension import open_duckdb
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.views import create_views
+from crawl_platform.networks import Networks
 from crawl_platform.scheduling.change_rate import Gamma, posterior
 from crawl_platform.scheduling.refresh import change_chance, index_one
 from crawl_platform.settings import Settings
@@ -66,6 +67,14 @@ SELECT prior_a, prior_b FROM (
 ) WHERE prior_a > 0 AND prior_b > 0 ORDER BY place LIMIT 1
 """
 
+LAST_REQUEST = """
+SELECT epoch(started_at) + coalesce(duration_ms, 0) / 1000 AS ended, address FROM fetches
+WHERE host = $1 AND address IS NOT NULL ORDER BY started_at DESC LIMIT 1
+"""
+LAST_AT_ADDRESS = """
+SELECT coalesce(max(epoch(started_at) + coalesce(duration_ms, 0) / 1000), 0) AS ended FROM fetches
+WHERE address = $1 AND started_at > $2
+"""
 SIGNALS = """
 SELECT business, ir, corpus, technical, exploration, base, value, told, reason, critical, retrievals, computed_at
 FROM page_values WHERE url = $1
@@ -255,13 +264,30 @@ def _host_facts(look: Look, host: str, url: str, shard: int, found: Found) -> di
         facts["surface_mode"] = record.surface
         facts["wishes"] = record.wishes or None
         facts["turned_away"] = record.turned_away
-        facts["promised_within"] = HostRules(look.settings).of(host).promises.within or None
+        promised = HostRules(look.settings).of(host).promises
+        facts["promised_within"] = promised.within or None
+        facts["promised_first_within"] = promised.first_within or None
         backed_off = record.not_before > look.now
         facts["backed_off_until"] = as_datetime(record.not_before) if backed_off else None
     return facts
+        facts |= _next_allowed(look, host, record, float(facts["delay"]))
 
 
 def _pace(look: Look, host: str, record: HostRecord) -> dict[str, Any]:
+def _next_allowed(look: Look, host: str, record: HostRecord, delay: float) -> dict[str, Any]:
+    """When its clock and that of its address allow the next request: the last one known to have ended, and the delay
+    in force; after a backoff, its end. Requests that no epoch has written down yet are not known."""
+    last = look.rows(LAST_REQUEST, host)
+    allowed = max(record.not_before, look.now)
+    if last:
+        address = last[0]["address"]
+        allowed = max(allowed, last[0]["ended"] + delay)
+        if address not in Networks(look.settings.front_ends()):
+            (at_address,) = look.rows(LAST_AT_ADDRESS, address, as_datetime(look.now - DAY))
+            allowed = max(allowed, at_address["ended"] + look.settings.politeness.address_delay)
+    return {"next_allowed_at": as_datetime(allowed), "next_allowed_in": round(allowed - look.now, 1)}
+
+
     """The delay in force, and how far above its floor it is."""
     settings = HostRules(look.settings).of(host).politeness
     floor = max(record.crawl_delay, settings.host_delay)

@@ -164,7 +164,8 @@ class Frontier:
             record = decode(value, HostRecord)
             state = HostState(host, shard, record, threshold=record.threshold, stored=hash(value))
             self.hosts[host] = state
-            if record.within != self.rules.of(host).promises.within:
+            promised = self.rules.of(host).promises
+            if (record.within, record.first_within) != (promised.within, promised.first_within):
                 self.promised_anew.append(host)
             self.windows.recall(state)
             self.known += record.known

@@ -17,10 +17,11 @@ from crawl_platform.frontier.frontier import Frontier
 from crawl_platform.frontier.hosts import Move
 from crawl_platform.frontier.lease import Found
 from crawl_platform.frontier.listed import Listed
-from crawl_platform.frontier.overlay import Overlay
+from crawl_platform.frontier.overlay import Overlay, deadline_of
 from crawl_platform.frontier.parameter_order import OrderEvidence
 from crawl_platform.frontier.ports import over_ports
 from crawl_platform.frontier.records import (
+    DEADLINE,
     DISCOVERY,
     FRESHLANE,
     PAGE,
@@ -88,6 +89,7 @@ class Place(NamedTuple):
     queue: bytes
     waiting: bytes
     lane: int = DISCOVERY
+    deadline: int = 0
 
 
 Stranger = tuple[Door, bytes, bytes, bytes]
@@ -281,29 +283,33 @@ class Links:
         if self.fresh and found.kind == PAGE:
             self.fresh -= 1
             entry = self._entry(door, found, template)
-            entry.lane, entry.rank = FRESHLANE, int(self._now * 1000)
-            place = Place(encode(entry), entry.rank, _queue(door, entry), encode(waiting(entry)), FRESHLANE)
+            entry.lane, entry.rank, entry.deadline = FRESHLANE, int(self._now * 1000), 0
+            place = _place(door, entry)
         elif found.kind == PAGE and not found.sitemap and not found.lastmod:
             like = template, found.depth, found.hops, found.value
             if like not in door.places:
                 entry = self._entry(door, found, template)
-                data, waits = encode_found(entry), waiting_found(entry)
-                door.places[like] = Place(data, entry.rank, _queue(door, entry), waits)
+                plain = not entry.deadline
+                door.places[like] = _place_found(door, entry) if plain else _place(door, entry)
             place = door.places[like]
         else:
             entry = self._entry(door, found, template)
             self._listed.entered(door.host, entry, found)
-            place = Place(encode(entry), entry.rank, _queue(door, entry), encode(waiting(entry)))
+            place = _place(door, entry)
         plan = self._plan
         plan.new_urls += 1
         plan.digests.append(digest)
         plan.batch.changes[key] = place.record
         plan.batch.changes[place.queue + text] = place.waiting
         door.moves.append(Move(place.lane, place.rank, found.url, place.waiting))
+        if place.deadline:
+            deadline = queue_key(door.shard, door.host, DEADLINE, place.deadline, found.url)
+            plan.batch.changes[deadline] = place.waiting
+            door.moves.append(Move(DEADLINE, place.deadline, found.url, place.waiting))
 
     def _entry(self, door: Door, found: Found, template: str) -> UrlRecord:
         """The record of a new URL."""
-        return UrlRecord(
+        entry = UrlRecord(
             state=QUEUED,
             lane=DISCOVERY,
             rank=max(self._over.discovery_rank(found.value), 0),
@@ -313,7 +319,10 @@ class Links:
             value=min(found.value, 1.0),
             group=group_id(door.host, template),
             discovered_at=self._now,
+            kind=found.kind,
         )
+        entry.deadline = deadline_of(entry, door.rules.promises)
+        return entry
 
     def _trapped(self, door: Door, record: HostRecord, url: str, series: Sequence[Series]) -> str | None:
         reason = trapped(url, door.rules, record.series, series)
@@ -326,6 +335,16 @@ class Links:
 
 def _queue(door: Door, entry: UrlRecord) -> bytes:
     return queue_key(door.shard, door.host, entry.lane, entry.rank, "")
+
+
+def _place(door: Door, entry: UrlRecord) -> Place:
+    waits = encode(waiting(entry))
+    return Place(encode(entry), entry.rank, _queue(door, entry), waits, entry.lane, entry.deadline)
+
+
+def _place_found(door: Door, entry: UrlRecord) -> Place:
+    """Of one that was found and no more."""
+    return Place(encode_found(entry), entry.rank, _queue(door, entry), waiting_found(entry))
 
 
 def outside(door: Door, found: Found) -> str:

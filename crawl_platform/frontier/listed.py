@@ -99,8 +99,7 @@ class Listed:
         return "too_many_sitemaps" if self._overlay.host(host).sitemaps >= settings.max_known else None
 
     def entered(self, host: str, entry: UrlRecord, found: Found) -> None:
-        """A new URL: note what it is and where it came from."""
-        entry.kind = found.kind
+        """A new URL: note where it came from, and what it is if it is no page."""
         entry.lastmod = credible(found.lastmod, self._now)
         if found.kind != PAGE:
             self._overlay.host(host).sitemaps += 1

@@ -120,10 +120,11 @@ class Overlay:
         record = self.plan.hosts.get(host)
         if record is None:
             state = self.view(host).state
+            promised = self._frontier.rules.of(host).promises
             record = (
                 msgspec.structs.replace(state.record)
                 if state is not None
-                else HostRecord(since=self._now, within=self._frontier.rules.of(host).promises.within)
+                else HostRecord(since=self._now, within=promised.within, first_within=promised.first_within)
             )
             self.plan.hosts[host] = record
         return record
@@ -178,14 +179,13 @@ class Overlay:
     def enqueue(self, host: str, url: str, record: UrlRecord, lane: int, rank: int) -> None:
         view = self.view(host)
         record.lane, record.rank = lane, max(rank, 0)
+        record.deadline = deadline_of(record, self._frontier.rules.of(host).promises)
         data = encode(waiting(record))
         self.plan.batch.put(queue_key(view.shard, host, lane, record.rank, url), data)
         self.moves(host).append(Move(lane, record.rank, url, data))
-        if lane == REFRESH and (promised := self._frontier.rules.of(host).promises).within > 0:
-            record.deadline = deadline_of(record, promised)
-            if record.deadline:
-                self.plan.batch.put(queue_key(view.shard, host, DEADLINE, record.deadline, url), data)
-                self.moves(host).append(Move(DEADLINE, record.deadline, url, data))
+        if record.deadline:
+            self.plan.batch.put(queue_key(view.shard, host, DEADLINE, record.deadline, url), data)
+            self.moves(host).append(Move(DEADLINE, record.deadline, url, data))
         self.host(host).queued += 1
 
     def moves(self, host: str) -> list[Move]:
@@ -241,10 +241,17 @@ def records_of(kv: OrderedKV, shard: int, host: str, urls: Iterable[str]) -> dic
 
 
 def deadline_of(record: UrlRecord, promised: Promises) -> int:
-    """When (milliseconds) a page that waits for its next visit comes up in the deadline lane; 0: never."""
-    if record.state != FETCHED or record.kind != PAGE or record.last_success_at <= 0.0:
+    """When (milliseconds) a page that waits for its next visit, or its first one, comes up in the deadline lane;
+    0: never."""
+    if record.lane == REFRESH and record.state == FETCHED:
+        since, within = record.last_success_at, promised.within
+    elif record.lane == DISCOVERY and record.state == QUEUED:
+        since, within = record.discovered_at, promised.first_within
+    else:
         return 0
-    due = int((record.last_success_at + promised.within * (1.0 - promised.lead)) * 1000)
+    if within <= 0.0 or since <= 0.0 or record.kind != PAGE:
+        return 0
+    due = int((since + within * (1.0 - promised.lead)) * 1000)
     return max(due, record.rank if record.fails else 1)
 
 

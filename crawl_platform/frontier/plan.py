@@ -45,6 +45,7 @@ from crawl_platform.frontier.records import (
 )
 from crawl_platform.frontier.seen import digest_of
 from crawl_platform.scheduling.templates import group_id, template_of
+from crawl_platform.settings import Promises
 from crawl_platform.web.url import host_of
 
 OVER_BUDGET = "over_budget"
@@ -332,9 +333,10 @@ class Planner:
         self._over.requeue(host, url, record, record.lane, record.rank)
         self._over.store(host, url, record)
 
-    def promised(self, host: str, within: float) -> None:
-        """All pages of the host are queued by this promise."""
-        self._over.host(host).within = within
+    def promised(self, host: str, promises: Promises) -> None:
+        """All pages of the host are queued by these promises."""
+        record = self._over.host(host)
+        record.within, record.first_within = promises.within, promises.first_within
 
     def appraise(self, url: str, value: float, reason: str) -> bool:
         """A known URL is worth `value` from now on; its place in the queue is what it would be, had that been

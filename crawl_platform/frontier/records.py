@@ -164,6 +164,8 @@ class HostRecord(msgspec.Struct, array_like=True):
     """Seconds between the setting of `not_before` and that moment."""
     within: float = 0.0
     """The promise (seconds) by which the deadlines of its pages were set."""
+    first_within: float = 0.0
+    """The same for first visits."""
 
     def held(self, now: float, boot: float) -> float:
         """Seconds for which it is still left alone, by the clock that says more: UTC may have been stepped forward,

@@ -37,7 +37,7 @@ UNSENT = (
 RECENT = """
 CREATE OR REPLACE TEMP TABLE recent AS
 SELECT fetch_id, url, host, kind, lane, started_at, duration_ms, outcome, wire_bytes, address, changed,
-    previous_success_at, depth, predicted_change, request_id, charged, incarnation, series, manifest
+    previous_success_at, discovered_at, depth, predicted_change, request_id, charged, incarnation, series, manifest
 FROM fetches WHERE date >= CAST($since AS DATE) AND started_at > $since AND started_at <= $now
 """
 COPIES = f"""
@@ -65,10 +65,10 @@ asked for. A page that answered 404 since, or redirects now, is no copy of anyth
 class Look:
     """When to measure, and the promises to measure against.
 
-    `delay`, `address_delay`, `robots_ttl` and `interval_max` are in seconds, as are `promised` intervals of single
-    hosts; `prior_a`, `prior_b` (days) is the
-    Gamma prior of a page of which nothing is known. `front_ends`: networks of addresses behind which many machines
-    stand, so that several requests at a time are no rudeness.
+    `delay`, `address_delay`, `robots_ttl` and `interval_max` are in seconds, as is what is promised of revisits and of
+    first visits of single hosts; `prior_a`, `prior_b` (days) is the Gamma prior of a page of which nothing is known.
+    `front_ends`: networks of addresses behind which many machines stand, so that several requests at a time are no
+    rudeness.
     """
 
     now: datetime
@@ -79,13 +79,19 @@ class Look:
     prior_a: float
     prior_b: float
     promised: Mapping[str, float] = field(default_factory=dict)
+    promised_first: Mapping[str, float] = field(default_factory=dict)
     back: timedelta = LOOK_BACK
     front_ends: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def parameters(self) -> dict[str, Any]:
         """Named parameters of the measures' statements; `since` is where the look back begins."""
         values = asdict(self)
-        return {**values, "since": self.now - values.pop("back"), "promised": as_map(self.promised)}
+        return {
+            **values,
+            "since": self.now - values.pop("back"),
+            "promised": as_map(self.promised),
+            "promised_first": as_map(self.promised_first),
+        }
 
 
 def as_map(values: Mapping[str, float]) -> dict[str, list[Any]]:

@@ -71,6 +71,22 @@ def _wait(name: str, words: str, quantile: float) -> Measure:
     )
 
 
+FIRST_VISITS = f"""
+WITH firsts AS (
+    SELECT host, epoch(min(started_at) - any_value(discovered_at)) AS seconds FROM recent
+    WHERE kind = 'page' AND outcome IN {SUCCESSES} AND previous_success_at IS NULL AND discovered_at IS NOT NULL
+    GROUP BY host, url
+    UNION ALL
+    SELECT host, epoch($now - discovered_at) FROM frontier_now f
+    ANTI JOIN (SELECT url FROM recent WHERE outcome IN {SUCCESSES}) r ON r.url = f.url
+    WHERE state = 'queued' AND coalesce(kind, 'page') = 'page' AND last_success_at IS NULL
+)
+SELECT count(*) FILTER (seconds > $promised_first[host]) AS numerator, count(*) AS denominator FROM firsts
+WHERE $promised_first[host] IS NOT NULL
+"""
+"""Of hosts with such a promise: pages first fetched in the look back, and those that still wait."""
+
+
 MEASURES = (
     _wait("discovery_to_fetch_median", "Median", 0.5),
     _wait("discovery_to_fetch_p95", "95th percentile", 0.95),
@@ -84,6 +100,15 @@ MEASURES = (
         "SELECT count(*) FILTER (epoch($now - last_success) > coalesce($promised[host], $interval_max)) "
         "AS numerator, count(*) AS denominator FROM copies",
         state=True,
+    ),
+    Measure(
+        "late_first_visits",
+        "timeliness",
+        "share",
+        "Of the pages of hosts with a promise of first visits (promises.first_within) that were first fetched in the "
+        "look back or still wait, the share for which that took or takes longer than was promised.",
+        "no page of a host with such a promise was fetched for the first time or waits",
+        FIRST_VISITS,
     ),
     Measure(
         "fastlane_p95",

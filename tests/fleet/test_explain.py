@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,11 +10,20 @@ from crawl_platform.cli.explain import in_words
 from crawl_platform.clock import DAY, ManualClock, as_datetime
 from crawl_platform.fleet.explain import Sources, explain_url
 from crawl_platform.frontier.kv import Batch
-from crawl_platform.frontier.records import FETCHED, REFRESH, HostRecord, UrlRecord, encode, host_key, url_key
+from crawl_platform.frontier.records import (
+    DISCOVERY,
+    FETCHED,
+    REFRESH,
+    HostRecord,
+    UrlRecord,
+    encode,
+    host_key,
+    url_key,
+)
 from crawl_platform.frontier.rocks import RocksKV
 from crawl_platform.lake.lake import Lake
 from crawl_platform.scheduling.refresh import bayes_index
-from crawl_platform.settings import HostRule, Settings
+from crawl_platform.settings import HostRule, Politeness, Settings
 from crawl_platform.web.host import shard_of
 from tests.lake.samples import NOON, commit, rows
 
@@ -122,6 +132,48 @@ def test_what_is_believed_of_a_page_and_what_is_promised_are_told(tmp_path: Path
         "change_rates", rows("change_rates", 1, host="a.test", group_id=7, prior_a=2.0, prior_b=4.0, rate=0.5)
     )
     now, shard = ManualClock().now(), shard_of("a.test", 4)
+def test_the_hosts_next_allowed_moment_is_told_as_a_time_and_from_now(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    lake.create(4)
+    now, shard = ManualClock().now(), shard_of("a.test", 4)
+    at = {"kind": "page", "shard": 0, "address": "192.0.2.1", "lane": "refresh", "outcome": "ok"}
+    for number, (host, ago, took) in enumerate((("a.test", 12.0, 2.0), ("b.test", 1.0, 0.5)), 1):
+        when = {"started_at": as_datetime(now - ago), "duration_ms": 1e3 * took}
+        commit(lake, "fetches", rows("fetches", 1, **at, **when, host=host, url=f"https://{host}/"), number)
+    kv, batch = RocksKV(tmp_path / "cells" / "cell-0" / "state"), Batch()
+    batch.put(host_key(shard, "a.test"), encode(HostRecord(known=1)))
+    kv.write(batch, sync=True)
+    kv.close()
+
+    def told(**politeness: float) -> dict[str, Any]:
+        settings = Settings(str(tmp_path), politeness=Politeness(**politeness))
+        return explain_url(Sources(settings, lake, None, now), URL)
+
+    slow = told(host_delay=70.0)
+    assert slow["host"]["next_allowed_at"] == as_datetime(now + 60.0)
+    assert "allow the next request from" in "\n".join(in_words(slow))
+    assert "in 60 s" in "\n".join(in_words(slow))
+    assert told(host_delay=1.0, address_delay=4.5)["host"]["next_allowed_in"] == 4.0
+    assert "allow the next request now" in "\n".join(in_words(told(host_delay=1.0, address_delay=0.1)))
+
+
+def test_a_promise_of_the_first_visit_is_told(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    lake.create(4)
+    now, shard = ManualClock().now(), shard_of("a.test", 4)
+    record = UrlRecord(lane=DISCOVERY, rank=1, deadline=int((now + 3_600) * 1000), discovered_at=now - DAY)
+    kv, batch = RocksKV(tmp_path / "cells" / "cell-0" / "state"), Batch()
+    batch.put(host_key(shard, "a.test"), encode(HostRecord(known=1)))
+    batch.put(url_key(shard, "a.test", URL), encode(record))
+    kv.write(batch, sync=True)
+    kv.close()
+    promising = Settings(str(tmp_path), hosts=(HostRule("a.test", promises={"first_within": 2 * DAY}),))
+
+    words = "\n".join(in_words(explain_url(Sources(promising, lake, None, now), URL)))
+
+    assert "fetched within 2 days of its discovery: in the deadline lane from" in words
+
+
     record = UrlRecord(
         state=FETCHED, lane=REFRESH, rank=int((now + 60) * 1000), deadline=int((now + 3_600) * 1000), value=0.5,
         group=7, rate_a=1.0, rate_b=2.0, last_success_at=now - DAY,

@@ -1,5 +1,7 @@
 """What is promised of a host's pages: each is fetched again in time, whatever it is worth."""
 
+import math
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -88,6 +90,63 @@ def test_a_page_that_is_visited_before_has_another_deadline() -> None:
     assert known(rig, url("1")).deadline == int((rig.clock.now() + 0.9 * WITHIN) * 1000)
     rig.claim_page()
     assert rig.claim() is None, "it is in two queues and is claimed once"
+
+
+FIRST = (HostRule(A, promises={"first_within": WITHIN}),)
+
+
+def waits(rig: FrontierRig, seconds: float) -> dict[str, float]:
+    """Seconds from the discovery to the first visit, by URL, beside a queue of better pages that never ends."""
+    end, found = rig.clock.now() + seconds, {}
+    while isinstance(lease := rig.next_claim(end - rig.clock.now()), Lease):
+        if not lease.record.last_success_at:
+            found[lease.url] = rig.clock.now() - lease.record.discovered_at
+        rig.finish(lease)
+        rig.discover(*(url(f"{lease.url[-4:]}-{n}-{rig.clock.now()}") for n in range(2)), value=1.0)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rules", "kept"), [(FIRST, True), ((), False)], ids=["promised", "ablation: it is not"]
+)
+def test_a_page_that_never_wins_is_fetched_for_the_first_time_within_the_promise(rules, kept) -> None:  # type: ignore[no-untyped-def]
+    rig = promising(*rules)
+    rig.discover(url("dull"), value=0.001)
+    rig.discover(*(url(f"better{n}") for n in range(200)), value=1.0)
+
+    found = waits(rig, 1.2 * WITHIN)
+
+    assert (found.get(url("dull"), math.inf) <= WITHIN) is kept
+
+
+def test_a_first_visit_does_not_ask_for_the_windows_allotment_and_a_retry_keeps_its_distance() -> None:
+    rig = promising(*FIRST)
+    rig.discover(url("1"))
+    rig.frontier.open_windows({0: Window("w", rig.clock.now() + 1e6, {A: 0})}, *rig.times())
+
+    lease = rig.claim_page()
+    rig.finish(lease, "retry")
+    again = rig.claim_page()
+
+    assert (lease.lane, again.lane) == (DEADLINE, DEADLINE)
+    assert rig.clock.now() <= lease.record.discovered_at + WITHIN + rig.frontier.limits(A).retry_delay
+
+
+def test_first_visits_are_queued_by_the_promises_of_a_new_start_and_of_nobody_after_it() -> None:
+    rig = promising()
+    rig.discover(*(url(f"{n}", host) for n in range(5) for host in (A, B)))
+
+    rig.settings = msgspec.structs.replace(rig.settings, hosts=FIRST)
+    rig.restart()
+
+    deadlines = {known(rig, url(f"{n}", host), host).deadline for n in range(5) for host in (A, B)}
+    assert {due > 0 for due in deadlines} == {True, False}
+    assert all(known(rig, url(f"{n}", B), B).deadline == 0 for n in range(5))
+
+    rig.settings = msgspec.structs.replace(rig.settings, hosts=())
+    rig.restart()
+
+    assert all(known(rig, url(f"{n}")).deadline == 0 for n in range(5))
 
 
 def test_pages_that_wait_are_queued_by_the_promises_of_a_new_start() -> None:

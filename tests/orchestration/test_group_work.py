@@ -1,10 +1,13 @@
 """Windows know the catalogue by its summary: `group_work`, and what was fetched since."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from assets import group_work, schedule_work
 from assets.schedule import window_at
+from assets.schedule_plan import Plan, plan_window
 from assets.schedule_work import Work
 from bench.simulation.tables import MemoryTables
 from bench.window import Shape, measure
@@ -112,6 +115,30 @@ def test_what_was_fetched_since_is_taken_out_of_the_summary() -> None:
     assert before.pages.sum() > PAGES / 4
     assert after.pages.sum() < 0.1 * before.pages.sum()
     assert after.overdue.sum() < 0.25 * before.overdue.sum()
+
+
+def test_promised_first_visits_are_overdue_reserved_for_and_named_where_they_do_not_fit() -> None:
+    """Ablation: without the promise nothing of the kind is reserved."""
+    tables = MemoryTables()
+    catalogue(tables)
+    tables.overwrite("group_work", group_work.summed_up(tables.reading, SETTINGS.refresh))
+    window = window_at(NOW, 12 * HOUR)
+    rule = HostRule("a.test", promises={"first_within": 4 * DAY}, politeness={"host_delay": 600.0})
+
+    def planned(*rules: HostRule) -> Plan:
+        found = schedule_work.work_of(tables.reading, Settings(home="", hosts=rules), window)
+        return plan_window(replace(found, host_most=np.array([40, 40])), "w")
+
+    waiting = tables.reading.number(
+        f"SELECT count(*) FROM frontier WHERE host = 'a.test' AND state = 'queued' "
+        f"AND epoch(discovered_at) < {window.ends_at - 4 * DAY}"
+    )
+    plan = planned(rule)
+    assert plan.work.unvisited is not None
+    assert plan.work.unvisited.sum() == pytest.approx(waiting, abs=4)
+    assert plan.reserved.sum() == 40
+    assert any("of them for the first time" in named for named in plan.unmet)
+    assert planned().reserved.sum() == 0
 
 
 def test_a_window_never_looks_at_the_catalogue_once_there_is_a_summary() -> None:

@@ -178,6 +178,19 @@ def test_overdue_is_what_is_older_than_the_longest_interval(small):
     assert small.value("overdue_share", promised={"a.test": 60.0}) == 1.0, "what is promised of a host counts"
 
 
+def test_late_first_visits_are_those_past_their_promise_made_or_not(small):
+    at = {name: NOW - timedelta(seconds=ago) for name, ago in (("early", 500), ("late", 5_000))}
+    for name, found in at.items():
+        small.fetch(f"https://a.test/{name}", 400, discovered_at=found)
+        small.add(
+            "frontier", url=f"https://a.test/waits-{name}", host="a.test", state="queued", discovered_at=found
+        )
+    small.add("frontier", url="https://a.test/early", host="a.test", state="queued", discovered_at=at["late"])
+
+    assert small.value("late_first_visits", promised_first={"a.test": 1_000.0}) == 0.5
+    assert small.value("late_first_visits", promised_first={"b.test": 1_000.0}) is None
+
+
 def test_fastlane_is_timed_from_the_request_to_the_commit_that_shows_its_fetch(small):
     for n in range(20):
         small.add("requests", 110 + n, request_id=f"r{n}", target="https://a.test/")
