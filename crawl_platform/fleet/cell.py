@@ -43,6 +43,7 @@ from crawl_platform.fleet.parts import Parts
 from crawl_platform.fleet.publisher import Publisher
 from crawl_platform.fleet.purging import Purging
 from crawl_platform.fleet.rows import Origin, snapshot_rows
+from crawl_platform.fleet.same_exchange import require_as_far, require_same
 from crawl_platform.fleet.spending import Spending
 from crawl_platform.fleet.stages import FRONTIER
 from crawl_platform.fleet.stops import Watch
@@ -420,6 +421,8 @@ class Cell:
         if not self.frontier.shards:
             await asyncio.sleep(IDLE_INBOX)
             return None
+        await require_same(self._exchange, self._settings.lake_root)  # it may have come back as another
+        await require_as_far(self._exchange, max(self._inbox.applied.values(), default=0))
         return await self._exchange.inbox_reader(sorted(self.frontier.shards), self._inbox.resume_after())
 
     # liveness and reports

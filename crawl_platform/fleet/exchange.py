@@ -213,6 +213,13 @@ class Exchange:
         )
         return await self._reader(INBOX, config)
 
+    async def inbox_end(self) -> int:
+        """The last sequence that any message of an inbox has had; purging doesn't take it back."""
+        try:
+            return int((await self._js._jsm.stream_info(INBOX)).state.last_seq)
+        except (NatsError, APIError, OSError, TimeoutError) as error:
+            raise ExchangeError(f"can't ask for the state of {INBOX}: {error}") from error
+
     async def purge_inbox(self, shard: int, upto: int) -> None:
         """Drop the shard's messages up to and including stream sequence `upto`."""
         try:

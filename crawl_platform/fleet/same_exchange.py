@@ -51,6 +51,18 @@ async def require_same(exchange: Exchange, lake_root: Path) -> None:
         )
 
 
+async def require_as_far(exchange: Exchange, applied: int) -> None:
+    """Raise `LostExchangeError` if the inboxes end before the message that a cell has applied last (its stream
+    sequence): NATS is at an older state than the cell, which would take what comes next for what it knows."""
+    end = await exchange.inbox_end()
+    if end < applied:
+        raise LostExchangeError(
+            f"NATS is at an older state than this cell: its last message to a shard is number {end}, and {applied} was "
+            "applied here. Put back `nats/`, `cells/` and `lake/` of the same day, or let the cells rebuild their "
+            'shards: docs/operating.md, "NATS has lost its store"'
+        )
+
+
 def _write(file: Path, number: bytes) -> None:
     draft = file.with_name(f".{file.name}")
     with draft.open("wb") as opened:

@@ -325,7 +325,6 @@ def a_nats_that_has_lost_its_store_stops_the_cells_that_meet_it_until_a_copy_is_
             shutil.rmtree(fleet.home / "nats")
         fleet.living_pid("nats")
         for cell in ("cell-0", "cell-1"):
-            fleet.kill(cell)
             eventually(lambda cell=cell: _state_of(fleet, cell) == "refused", 60.0, "it refuses")  # type: ignore[misc]
             assert "NATS has lost what it kept" in fleet.log_text(cell)
         at = len(fleet.requests())

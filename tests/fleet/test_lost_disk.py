@@ -119,6 +119,39 @@ def _lose_a_machine_and_check(folder: Path, takeover: float) -> None:
         assert_sound(fleet, world)
 
 
+def a_nats_of_an_older_day_is_refused_until_the_cells_rebuild_their_shards(folder: Path) -> None:
+    with crossed(folder, PAGES, commit=OFTEN) as (world, fleet):
+        fleet.start()
+        fleet.seed()
+        fleet.wait_requests(40, HOSTS[0])
+        fleet.stop()
+        shutil.copytree(fleet.home / "nats", folder / "of-an-older-day")
+        fleet.start()
+        fleet.wait_requests(120, HOSTS[0])
+        fleet.stop()
+
+        shutil.rmtree(fleet.home / "nats")
+        shutil.copytree(folder / "of-an-older-day", fleet.home / "nats")
+        fleet.start()
+        told = "NATS is at an older state than this cell"
+        eventually(
+            lambda: told in fleet.log_text("cell-0") + fleet.log_text("cell-1"), 60.0, "a cell refuses"
+        )
+        fleet.stop()
+
+        shutil.move(fleet.home / "cells", folder / "put-away")
+        fleet.start()
+        eventually(
+            lambda: not any(owner.lost for owner in table(fleet).values())
+            and "is rebuilt: " in fleet.log_text("cell-0") + fleet.log_text("cell-1"),
+            90.0, "all is rebuilt",
+        )  # fmt: skip
+        fleet.wait_quiet(180.0)
+        fleet.stop()
+
+        assert_sound(fleet, world)
+
+
 STORIES: dict[str, Callable[[Path], None]] = {
     story.__name__: story
     for story in (
@@ -128,6 +161,7 @@ STORIES: dict[str, Callable[[Path], None]] = {
         a_rebuild_that_is_killed_at_its_end_begins_anew,
         a_lost_machine_s_shards_go_to_a_cell_that_lives,
         the_shards_of_a_cell_that_nobody_hears_of_go_to_one_that_lives_by_themselves,
+        a_nats_of_an_older_day_is_refused_until_the_cells_rebuild_their_shards,
     )
 }
 

@@ -11,7 +11,7 @@ import pytest
 from crawl_platform.errors import LostExchangeError
 from crawl_platform.fleet import natsserver
 from crawl_platform.fleet.exchange import Endpoint, Exchange
-from crawl_platform.fleet.same_exchange import NAME, know_exchange, require_same
+from crawl_platform.fleet.same_exchange import NAME, know_exchange, require_as_far, require_same
 from tests.fleet.harness import eventually
 
 
@@ -40,6 +40,13 @@ class Server:
         """Its store goes, as with its disk."""
         self.stop()
         shutil.rmtree(self.home / "nats")
+        self.start()
+
+    def restore(self, copy: Path) -> None:
+        """Its store is put back as it was when the copy was made."""
+        self.stop()
+        shutil.rmtree(self.home / "nats")
+        shutil.copytree(copy, self.home / "nats")
         self.start()
 
     def ask(self, question: Callable[[Exchange, Path], Awaitable[None]]) -> None:
@@ -89,3 +96,34 @@ def test_ablation_without_the_lakes_number_it_is_taken_for_the_nats_of_a_new_cra
 
     server.ask(require_same)
     server.ask(know_exchange)
+
+
+async def _send(exchange: Exchange, _: Path) -> None:
+    for _number in range(3):
+        await exchange.publish("inbox.0", b"{}")
+
+
+def far(applied: int) -> Callable[[Exchange, Path], Awaitable[None]]:
+    return lambda exchange, _: require_as_far(exchange, applied)
+
+
+def test_a_nats_at_an_older_state_than_the_cell_is_refused(server: Server) -> None:
+    server.ask(_send)
+    server.stop()
+    shutil.copytree(server.home / "nats", server.home / "copy")
+    server.start()
+    server.ask(_send)
+    server.ask(far(6))
+
+    server.restore(server.home / "copy")
+
+    server.ask(far(3))
+    with pytest.raises(LostExchangeError, match="number 3, and 6 was applied here"):
+        server.ask(far(6))
+
+
+def test_messages_that_were_purged_are_no_older_state(server: Server) -> None:
+    server.ask(_send)
+    server.ask(lambda exchange, _: exchange.purge_inbox(0, 3))
+
+    server.ask(far(3))
