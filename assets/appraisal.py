@@ -14,6 +14,7 @@ from crawl_platform.lake.tables import PAGE_VALUES
 from crawl_platform.settings import Value
 from crawl_platform.value.reasons import reason
 from crawl_platform.value.signals import (
+    IMPORTANT,
     Signals,
     combined,
     corpus,
@@ -29,7 +30,7 @@ from crawl_platform.value.topics import Strengths, Topics, together
 MOST_TOLD = 100_000
 """Values told by one run, those that change most; the others follow with the next."""
 BY_DEPTH = "worth what its depth says again"
-SIGNALS = ("business", "ir", "corpus", "technical", "exploration")
+SIGNALS = ("business", "ir", "corpus", "technical", "exploration", "importance")
 KEPT = (
     *("url", "host", "group_id", "fetch_id", "retrievals", "critical", "words", "language", "entity_type"),
     *("soft_error", "text_topics", "link_topics", "text_scored_by", "links_scored_by"),
@@ -124,6 +125,7 @@ def _signals(found: pa.Table, topics: Topics, strengths: list[Strengths]) -> tup
         corpus=corpus(*(_numbers(found, name) for name in ("group_read", "language_share", "type_share"))),
         technical=left,
         exploration=exploration(_numbers(found, "group_pages")),
+        importance=_numbers(found, "importance"),
         read=found["fetch_id"].is_valid().to_numpy(zero_copy_only=False),
     )
     return signals, faults
@@ -132,7 +134,8 @@ def _signals(found: pa.Table, topics: Topics, strengths: list[Strengths]) -> tup
 def _worth_a_row(judged: Judged) -> Flags:
     """Pages that were read, and those of which something else is known than their depth."""
     said = np.nan_to_num(judged.signals.business) != 0.0
-    wanted: Flags = judged.signals.read | said | judged.critical | (judged.retrievals > 0)
+    important = judged.signals.importance >= IMPORTANT
+    wanted: Flags = judged.signals.read | said | judged.critical | (judged.retrievals > 0) | important
     return wanted
 
 

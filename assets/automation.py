@@ -33,6 +33,7 @@ def conditions(cadence: Cadence) -> dict[str, Condition]:
         "policy_comparison": each(cadence.policies_cron),
         "policy_evaluation": each(cadence.policies_cron),
         "near_duplicates": each(cadence.content_cron),
+        "page_ranks": each(cadence.values_cron),
         "page_values": each(cadence.values_cron),
         "watched_pages": each(cadence.content_cron),
         "crawl_quality": each(cadence.quality_cron),

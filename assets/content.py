@@ -13,6 +13,7 @@ import dagster as dg
 import pyarrow as pa
 
 from assets.content_comparison import Compared, compare
+from assets.page_ranks import page_ranks
 from assets.page_values import page_values
 from assets.plots import histogram, markdown_table
 from assets.watched_pages import watched_pages
@@ -158,4 +159,4 @@ def _few_hosts(rows: pa.Table) -> dg.AssetCheckResult:
     )
 
 
-ASSETS = (near_duplicates, page_values, watched_pages)
+ASSETS = (near_duplicates, page_ranks, page_values, watched_pages)

@@ -29,7 +29,7 @@ GROUP = "content"
 OWNERS = ["team:crawl"]
 SHOWN = 10
 SHOWN_COLUMNS = ("page", "value", "by depth", "why")
-SHARE = dict.fromkeys(("ir", "corpus", "technical", "exploration"), (0.0, 1.0))
+SHARE = dict.fromkeys(("ir", "corpus", "technical", "exploration", "importance"), (0.0, 1.0))
 BOUNDS = {"business": (-1.0, 1.0), **SHARE, "value": (LEAST, MOST)}
 
 
@@ -68,7 +68,7 @@ def page_values(
     crawl_settings: dg.ResourceParam[Settings],
     clock: dg.ResourceParam[Clock],
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]
-    """One row: what a page is worth to the crawl, by five signals and their combination. Pages that were read, and
+    """One row: what a page is worth to the crawl, by six signals and their combination. Pages that were read, and
     those that were not of which links, usage or an operator say something."""
     store, weights = lake.open(), crawl_settings.value
     topics = topics_of(Path(crawl_settings.home), weights)

@@ -59,17 +59,27 @@ def _markdown(figure: "Figure", caption: str) -> dg.MarkdownMetadataValue:
     return dg.MetadataValue.md(f"![{caption}](data:image/png;base64,{encoded})")
 
 
+MOST_POINTS = 2_000
+"""Drawn of a curve: more is the same picture."""
+
+
 def rank_curve(
-    title: str, series: Mapping[str, ArrayLike], marks: Mapping[str, float]
+    title: str,
+    series: Mapping[str, ArrayLike],
+    marks: Mapping[str, float],
+    *,
+    of: str = "host",
+    y: str = "trust",
 ) -> dg.MarkdownMetadataValue:
-    """Values of each series in falling order on log scales, with horizontal lines at `marks`."""
-    figure, axes = _figure(title, "host, best first", "trust")
+    """Values `y` of each series, in falling order on log scales, with lines at `marks`. `of`: what has these values."""
+    figure, axes = _figure(title, f"{of}, best first", y)
     points = 0
     for colour, (name, values) in zip(COLOURS, series.items(), strict=False):
         ordered = np.sort(np.asarray(values, float))[::-1]
         ordered = ordered[ordered > 0]
         points += len(ordered)
-        axes.plot(np.arange(1, len(ordered) + 1), ordered, ".-", ms=4, lw=1, color=colour, label=name)
+        place = np.unique(np.geomspace(1, max(len(ordered), 1), MOST_POINTS).astype(int))[: len(ordered)]
+        axes.plot(place, ordered[place - 1], ".-", ms=4, lw=1, color=colour, label=name)
     for name, level in marks.items():
         axes.axhline(level, color="#a0aec0", lw=1, ls="--", label=name)
     if points:

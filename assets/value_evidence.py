@@ -13,15 +13,27 @@ import pyarrow as pa
 
 from crawl_platform.fetch.outcome import DISPOSITIONS
 from crawl_platform.lake.tables import STRENGTHS
-from crawl_platform.value.signals import DEMAND_HALF_LIFE
+from crawl_platform.value.signals import DEMAND_HALF_LIFE, IMPORTANT
 from crawl_platform.value.texts import text_facts
 from crawl_platform.value.topics import MOST_ANCHORS, Topics
 from resources.lake import Reading
 
-INPUTS = ("pages", "fetches", "links", "hosts", "frontier", "url_groups", "near_duplicates", "usage")
+INPUTS = (
+    "pages",
+    "fetches",
+    "links",
+    "hosts",
+    "frontier",
+    "url_groups",
+    "near_duplicates",
+    "usage",
+    "page_ranks",
+)
 MOST_PAGES = 1_000_000
 """Pages that have a row, those read last: about 1 GB."""
 MOST_UNREAD = 200_000
+MOST_IMPORTANT = 50_000
+"""Of these, pages that only links speak for: those that rank first."""
 MOST_TEXTS = 200_000
 """Texts scored by one run: some three minutes."""
 MOST_LINKED = 500_000
@@ -72,6 +84,8 @@ WITH critical AS (
 ), wanted AS (
     SELECT p.url, p.host FROM pointed p SEMI JOIN fresh n ON n.url = p.url WHERE $topics
     UNION SELECT url, host FROM page_values WHERE fetch_id IS NULL
+    UNION (SELECT url, host FROM page_ranks WHERE NOT read AND importance >= {IMPORTANT} AND in_links > 0
+        ORDER BY rank DESC, url LIMIT {MOST_IMPORTANT})
     UNION SELECT u.url, u.host FROM usage u
         SEMI JOIN (SELECT url FROM pointed UNION SELECT url FROM frontier_now UNION SELECT url FROM fetched) k
         ON k.url = u.url
@@ -84,8 +98,8 @@ ANTI JOIN (SELECT host FROM hosts_now WHERE state = 'excluded') barred ON barred
 LEFT JOIN pointed p ON p.url = w.url
 ORDER BY p.seen_at DESC NULLS FIRST, w.url LIMIT $most
 """
-"""URLs that were never read: those that new links speak of, those that have a row, those in use, those of critical
-hosts."""
+"""URLs that were never read: those that new links speak of, those that have a row, those that rank first, those in
+use, those of critical hosts."""
 
 DUE_TEXTS = """
 CREATE TEMP TABLE due AS
@@ -142,7 +156,8 @@ SELECT k.url, k.host, k.fetch_id, nullif(coalesce(f.group_id, q.group_id, v.grou
     coalesce(f.outcome NOT IN ({_OVER}) AND f.outcome NOT IN ({_SEEN}), false) AS failing,
     d.url IS NOT NULL AS duplicate, n.share AS language_share, y.share AS type_share, y.entity AS entity_type,
     coalesce(g.pages, 0)::DOUBLE AS group_pages, g.pages / nullif(greatest(u.known_urls, g.pages), 0) AS group_read,
-    coalesce(a.retrievals, 0) AS retrievals, coalesce(a.critical, false) OR coalesce(h.critical, false) AS critical
+    w.importance, coalesce(a.retrievals, 0) AS retrievals,
+    coalesce(a.critical, false) OR coalesce(h.critical, false) AS critical
 FROM known k
 LEFT JOIN facts r ON r.url = k.url
 LEFT JOIN fetched f ON f.url = k.url
@@ -151,6 +166,7 @@ LEFT JOIN page_values v ON v.url = k.url
 LEFT JOIN pointed p ON p.url = k.url
 LEFT JOIN scored_links l ON l.url = k.url
 LEFT JOIN (SELECT DISTINCT url FROM near_duplicates WHERE NOT is_representative) d ON d.url = k.url
+LEFT JOIN page_ranks w ON w.url = k.url
 LEFT JOIN spoken n ON n.language = r.language
 LEFT JOIN rarest y ON y.url = k.url
 LEFT JOIN groups g ON g.host = k.host AND g.group_id = coalesce(f.group_id, q.group_id, v.group_id)

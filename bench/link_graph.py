@@ -12,6 +12,7 @@ update's CPU time is compared with the second full build's, and their arrays wit
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -196,6 +197,7 @@ def _peak_mb() -> float:
 
 def apart(name: str, root: Path, versions: dict[str, int]) -> dict[str, Any]:
     """`step` in a process of its own: its peak is nobody else's."""
+    os.sync()  # what was copied before is not written out at the step's expense
     command = [sys.executable, "-m", "bench.link_graph", "--step", name, "--root", str(root)]
     done = subprocess.run([*command, "--versions", json.dumps(versions)], check=True, stdout=subprocess.PIPE)
     found: dict[str, Any] = json.loads(done.stdout)

@@ -185,7 +185,7 @@ def table_of(graph: HostGraph) -> pa.Table:
         {
             "src_host": src,
             "dst_host": dst,
-            **{name: np.ascontiguousarray(values) for name, values in counts.items()},
+            **{name: values.astype(np.int64) for name, values in counts.items()},
             "first_seen": pa.array(edges.first[order]).cast(when),
             "last_seen": pa.array(edges.last[order]).cast(when),
         }

@@ -136,7 +136,7 @@ def _listed_in_words(listed: dict[str, Any]) -> str:
 
 
 def _signals_in_words(signals: dict[str, Any]) -> str:
-    named = ("business", "ir", "corpus", "technical", "exploration")
+    named = ("business", "ir", "corpus", "technical", "exploration", "importance")
     said = ", ".join(f"{name} {signals[name]:.2f}" for name in named if signals[name] is not None)
     told = "" if signals["told"] is None else f", told to its cell as {show(signals['told'])}"
     return f"{show(signals['value'])} beside {show(signals['base'])} by depth{told}: {signals['reason']} ({said})"

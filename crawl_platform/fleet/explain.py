@@ -76,7 +76,8 @@ SELECT coalesce(max(epoch(started_at) + coalesce(duration_ms, 0) / 1000), 0) AS 
 WHERE address = $1 AND started_at > $2
 """
 SIGNALS = """
-SELECT business, ir, corpus, technical, exploration, base, value, told, reason, critical, retrievals, computed_at
+SELECT business, ir, corpus, technical, exploration, importance, base, value, told, reason, critical, retrievals,
+    computed_at
 FROM page_values WHERE url = $1
 """
 
@@ -269,11 +270,10 @@ def _host_facts(look: Look, host: str, url: str, shard: int, found: Found) -> di
         facts["promised_first_within"] = promised.first_within or None
         backed_off = record.not_before > look.now
         facts["backed_off_until"] = as_datetime(record.not_before) if backed_off else None
-    return facts
         facts |= _next_allowed(look, host, record, float(facts["delay"]))
+    return facts
 
 
-def _pace(look: Look, host: str, record: HostRecord) -> dict[str, Any]:
 def _next_allowed(look: Look, host: str, record: HostRecord, delay: float) -> dict[str, Any]:
     """When its clock and that of its address allow the next request: the last one known to have ended, and the delay
     in force; after a backoff, its end. Requests that no epoch has written down yet are not known."""
@@ -288,6 +288,7 @@ def _next_allowed(look: Look, host: str, record: HostRecord, delay: float) -> di
     return {"next_allowed_at": as_datetime(allowed), "next_allowed_in": round(allowed - look.now, 1)}
 
 
+def _pace(look: Look, host: str, record: HostRecord) -> dict[str, Any]:
     """The delay in force, and how far above its floor it is."""
     settings = HostRules(look.settings).of(host).politeness
     floor = max(record.crawl_delay, settings.host_delay)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crawl_platform.graph.link_kernels import Keys, Nodes, Places, latest
 from crawl_platform.graph.link_sets import LinkSets, Update, Visits, pair_of
-from crawl_platform.graph.names import find, keys_of, merged, starts_of
+from crawl_platform.graph.names import find, inserted, keys_of, merged, starts_of
 
 COUNTS = ("links", "nofollow", "main", "editorial")
 """What is counted of a page's links to a host."""
@@ -49,14 +49,14 @@ class Edges:
     now, `LATER` where no sighting was told). A pair that has lost all its links stays, for `first`."""
 
     pair: Keys
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int32]
     first: Places
     last: Places
 
     @staticmethod
     def empty() -> "Edges":
         none = np.zeros(0, np.int64)
-        return Edges(np.zeros(0, np.uint64), np.zeros((0, 5), np.int64), none, none)
+        return Edges(np.zeros(0, np.uint64), np.zeros((0, 1 + len(COUNTS)), np.int32), none, none)
 
     @property
     def src(self) -> Nodes:
@@ -80,7 +80,7 @@ def updated(edges: Edges, update: Update, new: LinkSets, seen: Sightings) -> Edg
     pair, change = _summed(lost, _contributions(new, changed, 1))
     grown = _with_pairs(edges, merged(pair, seen.pair))
     place = np.searchsorted(grown.pair, pair)
-    grown.counts[place] += change
+    grown.counts[place] += change.astype(np.int32)
     place = np.searchsorted(grown.pair, seen.pair)
     grown.first[place] = np.minimum(grown.first[place], seen.moment)
     _look_again(grown, merged(lost[0]), new)
@@ -118,10 +118,10 @@ def _with_pairs(edges: Edges, pairs: Keys) -> Edges:
     at, known = find(edges.pair, pairs)
     at = at[~known]
     return Edges(
-        np.insert(edges.pair, at, pairs[~known]),
-        np.insert(edges.counts, at, 0, axis=0),
-        np.insert(edges.first, at, LATER),
-        np.insert(edges.last, at, NEVER),
+        inserted(edges.pair, at, pairs[~known]),
+        inserted(edges.counts, at, np.int32(0)),
+        inserted(edges.first, at, np.int64(LATER)),
+        inserted(edges.last, at, np.int64(NEVER)),
     )
 
 
@@ -129,10 +129,11 @@ def _look_again(edges: Edges, pairs: Keys, sets: LinkSets) -> None:
     """Set `last` of these pairs, which pages have left or changed."""
     if not len(pairs):
         return
-    hosts = int(max(sets.host.max(initial=0), sets.target.max(initial=0), edges.dst.max(initial=0))) + 1
+    ends = (pairs >> _32).astype(np.int64), (pairs & _LOW).astype(np.int64)
+    hosts = int(max(ids.max(initial=0) for ids in (sets.host, sets.target, *ends))) + 1
     sources, sinks = np.zeros(hosts, bool), np.zeros(hosts, bool)
-    sources[(pairs >> _32).astype(np.int64)] = True
-    sinks[(pairs & _LOW).astype(np.int64)] = True
+    sources[ends[0]] = True
+    sinks[ends[1]] = True
     found = np.full(len(pairs), NEVER)
     latest(sets.host, sets.moment, sets.ends, sets.target, pairs, sources, sinks, found)
     edges.last[np.searchsorted(edges.pair, pairs)] = found

@@ -96,6 +96,14 @@ def weave(
             a_end = old[0][was]
         b = fresh[0][row - 1] if row > 0 else 0
         b_end = fresh[0][row]
+        if b == b_end:  # nothing to compare: most rows, copied in one run
+            for e in range(a_end - a):
+                new[1][count + e] = old[1][a + e]
+            for e in range(a_end - a):
+                for k in range(width):
+                    new[2][count + e, k] = old[2][a + e, k]
+            count += a_end - a
+            a = a_end
         while a < a_end or b < b_end:
             from_old = a < a_end and (b >= b_end or old[1][a] <= fresh[1][b])
             if from_old:
@@ -118,6 +126,18 @@ def weave(
             count += 1
         new[0][row] = count
     return count
+
+
+@compiled
+def make_room(old: Nodes, at: Places, width: int, new: Nodes) -> None:
+    """Copy elements of `width` words each, leaving room for one before each place `at` (sorted)."""
+    begin = gap = 0
+    for i in range(len(at) + 1):
+        end = at[i] * width if i < len(at) else len(old)
+        for e in range(begin, end):
+            new[e + gap] = old[e]
+        begin = end
+        gap += width
 
 
 @compiled

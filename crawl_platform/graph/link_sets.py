@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawl_platform.graph.link_kernels import Counts, Flags, Keys, Nodes, Places, weave
-from crawl_platform.graph.names import find, starts_of
+from crawl_platform.graph.names import find, inserted, starts_of
 
 _32 = np.uint64(32)
 
@@ -102,11 +102,11 @@ class Update:
     def __post_init__(self) -> None:
         old, visits = self.old, self.visits
         at, known = find(old.page, visits.page)
-        self.page = np.insert(old.page, at[~known], visits.page[~known])
-        self.host = np.insert(old.host, at[~known], visits.host[~known])
-        self.moment = np.insert(old.moment, at[~known], visits.moment[~known])
-        self.link_set = np.insert(old.link_set, at[~known], visits.link_set[~known])
-        self.before = np.insert(np.arange(len(old.page)), at[~known], -1)
+        self.page = inserted(old.page, at[~known], visits.page[~known])
+        self.host = inserted(old.host, at[~known], visits.host[~known])
+        self.moment = inserted(old.moment, at[~known], visits.moment[~known])
+        self.link_set = inserted(old.link_set, at[~known], visits.link_set[~known])
+        self.before = inserted(np.arange(len(old.page)), at[~known], np.int64(-1))
         self.kept: Flags = np.ones(len(self.page), bool)
         where = np.searchsorted(self.page, visits.page)
         newer = visits.moment >= self.moment[where]

@@ -5,13 +5,15 @@ a key with probability n²/2⁶⁵: one in 10⁴ among 60 million.
 """
 
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crawl_platform.graph.link_kernels import Keys, Nodes, siphash
+from crawl_platform.graph.link_kernels import Keys, Nodes, make_room, siphash
 
+_T = TypeVar("_T", bound=np.generic)
 NONE = np.uint64(0)
 """The key of no name."""
 
@@ -67,8 +69,8 @@ class Names:
         number[order] = np.arange(len(self), len(self) + len(new), dtype=np.uint32)
         texts = names.take(pa.array(first[order])).cast(pa.large_string())
         return Names(
-            np.insert(self.keys, at, new),
-            np.insert(self.ids, at, number),
+            inserted(self.keys, at, new),
+            inserted(self.ids, at, number),
             pa.chunked_array([*self.texts.chunks, texts], pa.large_string()),
         )
 
@@ -79,6 +81,19 @@ class Names:
         kept = ~gone[self.ids]
         texts = pa.compute.if_else(pa.array(gone), pa.scalar("", pa.large_string()), self.texts)
         return Names(self.keys[kept], self.ids[kept], texts)
+
+
+def inserted(array: NDArray[_T], at: NDArray[np.int64], values: NDArray[_T] | _T) -> NDArray[_T]:
+    """`np.insert` along the first axis, a tenth of the time: `at` is sorted, an element has whole 32-bit words."""
+    new = np.empty((len(array) + len(at), *array.shape[1:]), array.dtype)
+    width = array.dtype.itemsize // 4 * int(np.prod(array.shape[1:]))
+    make_room(_words(array), at, width, _words(new))
+    new[at + np.arange(len(at))] = values
+    return new
+
+
+def _words(array: NDArray[Any]) -> Nodes:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint32)
 
 
 def find(among: Keys, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

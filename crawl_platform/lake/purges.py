@@ -68,6 +68,7 @@ NAMES = {
     "cold_priors": Names(("host",)),
     "group_work": Names(("host",)),
     "near_duplicates": Names(("host", "url", "representative")),
+    "page_ranks": Names(("host", "url")),
     "page_values": Names(("host", "url")),
     "watched_pages": Names(("host", "url")),
     "usage": Names(("host", "url"), "used_at"),

@@ -695,9 +695,25 @@ POLICY_EVALUATION = Table(
     partition_by=(),
 )
 
+PAGE_RANKS = Table(
+    "page_ranks",
+    "One page of a seed host, read or not, in the link graph of pages (docs/link_graph.md).",
+    "dagster",
+    (
+        _c("url", S, "Page.", True),
+        _c("host", S, "Its host.", True),
+        _c("read", BOOL, "It was fetched with success.", True),
+        _c("rank", F64, "PageRank: readers start at front pages by the trust of their hosts.", True),
+        _c("importance", F64, "Part of all pages of the seed that rank below it: 0 to 1.", True),
+        _c("in_links", I64, "Pages that link to it, in links that are followed.", True),
+        _c("main_links", I64, "Of these, with a link in main content.", True),
+    ),
+    partition_by=(),
+)
+
 PAGE_VALUES = Table(
     "page_values",
-    "What one page is worth to the crawl: five signals, and their combination (docs/values.md).",
+    "What one page is worth to the crawl: six signals, and their combination (docs/values.md).",
     "dagster",
     (
         _c("url", S, "Page.", True),
@@ -713,6 +729,11 @@ PAGE_VALUES = Table(
         _c("corpus", F64, "How much of a gap it fills (group, language, entity type): 0 to 1."),
         _c("technical", F64, "What faults leave of its value: 1, or that of `fault`.", True),
         _c("exploration", F64, "How unsure it is what its group is worth: 0 to 1.", True),
+        _c(
+            "importance",
+            F64,
+            "Part of all pages of the seed that rank below it (`page_ranks`): 0 to 1; null: no link to it is known.",
+        ),
         _c("base", F64, "What the fleet thinks of it by depth alone.", True),
         _c("value", F64, "The combination.", True),
         _c("told", F64, "What the fleet was told last; null: nothing, it goes by base."),
@@ -819,7 +840,7 @@ TABLES: dict[str, Table] = {
     for t in (
         FETCHES, LINKS, PAGES, HOSTS, FRONTIER, FLEET_STATS, COMMITS, REQUESTS, DECISIONS,
         HOST_GRAPH, HOST_RANKS, RELATED_HOSTS, PROMOTIONS, PROBATION, URL_GROUPS, CHANGE_RATES, COLD_PRIORS, GROUP_WORK,
-        CRAWL_SCHEDULE, POLICY_COMPARISON, POLICY_EVALUATION, NEAR_DUPLICATES, PAGE_VALUES, WATCHED_PAGES, USAGE,
-        CRAWL_QUALITY, UPKEEP,
+        CRAWL_SCHEDULE, POLICY_COMPARISON, POLICY_EVALUATION, NEAR_DUPLICATES, PAGE_RANKS, PAGE_VALUES, WATCHED_PAGES,
+        USAGE, CRAWL_QUALITY, UPKEEP,
     )
 }  # fmt: skip

@@ -8,6 +8,7 @@ USUAL = "worth what its depth says"
 _SAID = {
     "ir": ("good to retrieve", "little to retrieve"),
     "corpus": ("fills a gap", "more of what there is"),
+    "importance": ("much is linked to it", "little is linked to it"),
     "exploration": ("little is known of its group", "much is known of its group"),
 }
 

@@ -1,6 +1,7 @@
-"""The five signals of a page's value and the one way in which they are combined: arrays in, arrays out.
+"""The signals of a page's value and the one way in which they are combined: arrays in, arrays out.
 
-    value = base · technical · 2^(3·business + ir' + corpus'/2 + exploration'/2),  at least the floor if critical
+    value = base · technical · 2^(3·business + ir' + corpus'/2 + exploration'/2 + 1.5·importance'),
+            at least the floor if critical
 
 `base` is what the fleet thinks by depth alone; a dash means: less the mean of all pages that were read, so that the
 usual page keeps its base. Weights (powers of two per unit) are settings. What is not known (NaN) says nothing.
@@ -40,6 +41,8 @@ FAULTS = {
     "failing": 0.5,
 }
 """What is left of the value of a page with such a fault. Of several the worst counts: they have one cause."""
+IMPORTANT = 0.9
+"""Importance from which on a page that was never read is looked at for that alone: a tenth of all."""
 LEAST, MOST = 1e-3, 1e3
 """Bounds of a value: beyond these pages would be as good as forbidden, or come before all else for ever."""
 MATERIAL = 0.5
@@ -120,16 +123,18 @@ class Signals:
     corpus: Floats
     technical: Floats
     exploration: Floats
+    importance: Floats
     read: Flags
 
 
 def exponents(signals: Signals, weights: Value) -> dict[str, Floats]:
-    """Powers of two that each of the four additive signals gives, by name (N,): 0 for the usual page."""
+    """Powers of two that each of the five additive signals gives, by name (N,): 0 for the usual page."""
     return {
         "business": weights.business * np.nan_to_num(signals.business),
         "ir": weights.ir * _beyond_mean(signals.ir, signals.read),
         "corpus": weights.corpus * _beyond_mean(signals.corpus, signals.read),
         "exploration": weights.exploration * _beyond_mean(signals.exploration, signals.read),
+        "importance": weights.importance * _beyond_mean(signals.importance, signals.read),
     }
 
 

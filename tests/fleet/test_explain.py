@@ -76,7 +76,14 @@ def test_the_group_of_a_url_is_told_with_its_change_rate(tmp_path: Path) -> None
 def test_what_a_page_is_worth_is_told_signal_by_signal(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     lake.create(4)
-    worth = {"business": 0.5, "ir": 0.75, "corpus": None, "technical": 1.0, "exploration": 0.25}
+    worth = {
+        "business": 0.5,
+        "ir": 0.75,
+        "corpus": None,
+        "technical": 1.0,
+        "exploration": 0.25,
+        "importance": 0.9,
+    }
     row = rows(
         "page_values", 1, url=URL, host="a.test", base=0.5, value=1.5, told=1.5, reason="about wind", **worth
     )
@@ -125,13 +132,6 @@ def test_an_excluded_host_is_excluded_also_while_no_fleet_runs(tmp_path: Path) -
     assert "nothing: its host is excluded" in "\n".join(in_words(facts))
 
 
-def test_what_is_believed_of_a_page_and_what_is_promised_are_told(tmp_path: Path) -> None:
-    lake = Lake(tmp_path / "lake")
-    lake.create(4)
-    lake.append(
-        "change_rates", rows("change_rates", 1, host="a.test", group_id=7, prior_a=2.0, prior_b=4.0, rate=0.5)
-    )
-    now, shard = ManualClock().now(), shard_of("a.test", 4)
 def test_the_hosts_next_allowed_moment_is_told_as_a_time_and_from_now(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     lake.create(4)
@@ -174,6 +174,13 @@ def test_a_promise_of_the_first_visit_is_told(tmp_path: Path) -> None:
     assert "fetched within 2 days of its discovery: in the deadline lane from" in words
 
 
+def test_what_is_believed_of_a_page_and_what_is_promised_are_told(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    lake.create(4)
+    lake.append(
+        "change_rates", rows("change_rates", 1, host="a.test", group_id=7, prior_a=2.0, prior_b=4.0, rate=0.5)
+    )
+    now, shard = ManualClock().now(), shard_of("a.test", 4)
     record = UrlRecord(
         state=FETCHED, lane=REFRESH, rank=int((now + 60) * 1000), deadline=int((now + 3_600) * 1000), value=0.5,
         group=7, rate_a=1.0, rate_b=2.0, last_success_at=now - DAY,

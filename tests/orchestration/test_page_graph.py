@@ -1,6 +1,7 @@
 """The graph of pages, brought up to date by what has come: always what one query over everything says."""
 
 import numpy as np
+import pytest
 
 from crawl_platform.graph.page_links import STRENGTHS
 from resources.page_graph import PageGraph, arcs, folder_of, keep, load, refresh
@@ -92,3 +93,74 @@ def test_a_damaged_state_is_built_anew(lake, crawl):
     path.write_bytes(path.read_bytes()[:-1])
 
     assert brought_up_to_date(lake).news.reason == "there is no earlier state"
+
+
+def ranks(lake):
+    return {row["url"]: row for row in lake.query("SELECT * FROM page_ranks").to_pylist()}
+
+
+def test_pages_of_the_seed_are_ranked_read_or_not(harness, crawl, lake):
+    crawl.host("a.test")
+    crawl.visit("https://a.test/", "https://a.test/often", "https://a.test/once", "https://horizon.test/")
+    crawl.visit("https://a.test/once", "https://a.test/often")
+    crawl.commit()
+
+    result = harness.execute("page_ranks")
+
+    found = ranks(lake)
+    assert set(found) == {"https://a.test/", "https://a.test/once", "https://a.test/often"}
+    assert [found[f"https://a.test/{name}"]["in_links"] for name in ("", "once", "often")] == [0, 1, 2]
+    assert found["https://a.test/often"]["importance"] > found["https://a.test/once"]["importance"]
+    assert not found["https://a.test/often"]["read"]
+    assert all(check.passed for check in result.get_asset_check_evaluations())
+
+
+@pytest.mark.long
+def test_a_host_that_is_not_seed_any_more_passes_nothing_on(harness, crawl, lake, clock):
+    for host in ("a.test", "b.test"):
+        crawl.host(host)
+        crawl.visit(f"https://{host}/", f"https://a.test/from-{host}")
+    clock.advance(1)
+    crawl.host("b.test", "horizon", event="demoted")
+    crawl.commit()
+
+    harness.execute("page_ranks")
+
+    found = ranks(lake)
+    assert "https://b.test/" not in found
+    assert found["https://a.test/from-b.test"]["rank"] == 0 < found["https://a.test/from-a.test"]["rank"]
+
+
+@pytest.mark.long
+def test_arcs_that_are_not_whole_fail_the_check_and_are_not_kept(harness, crawl, lake, monkeypatch):
+    small_web(crawl)
+    monkeypatch.setattr("assets.page_ranks.ARCS", "SELECT 0")
+
+    harness.execute("page_ranks", fails=True)
+
+    assert load(lake) is None
+    assert ranks(lake) == {}
+
+
+@pytest.mark.long
+def test_important_pages_that_nobody_has_read_are_worth_more_and_the_fleet_hears_of_it(
+    harness, crawl, lake, fleet
+):
+    crawl.host("a.test")
+    names = [f"https://a.test/{n}" for n in range(30)]
+    crawl.page("https://a.test/", "A front page of some words.")
+    front = crawl._rows["fetches"][-1]["fetch_id"]
+    for name in ["https://a.test/hub", *names]:
+        crawl.link(front, "https://a.test/", name, position="main")
+    for name in names:
+        crawl.page(name, f"A page of its own, which is {name}.")
+        crawl.link(crawl._rows["fetches"][-1]["fetch_id"], name, "https://a.test/hub", position="main")
+    crawl.commit()
+
+    harness.execute("page_ranks", "page_values")
+
+    (row,) = lake.query("SELECT * FROM page_values WHERE url = 'https://a.test/hub'").to_pylist()
+    assert row["importance"] > 0.9
+    assert row["value"] > 1.4 * row["base"]
+    assert "much is linked to it" in row["reason"]
+    assert "https://a.test/hub" in [worth.url for worth in fleet.appraised]

@@ -1,4 +1,4 @@
-"""Five signals and their one combination."""
+"""Six signals and their one combination."""
 
 import numpy as np
 import pytest
@@ -27,6 +27,7 @@ def of(n: int = 3, **given) -> Signals:
         "corpus": np.full(n, 0.3),
         "technical": np.ones(n),
         "exploration": np.full(n, 0.5),
+        "importance": np.full(n, 0.5),
         "read": np.ones(n, bool),
     }
     return Signals(**usual | {name: np.array(values) for name, values in given.items()})
@@ -52,6 +53,7 @@ def test_each_signal_raises_the_value_by_its_weight():
     assert value(of(ir=[0.9, 0.6, 0.3])) == pytest.approx([0.5 * 2**x for x in (0.3, 0.0, -0.3)])
     assert value(of(corpus=[0.5, 0.3, 0.1])) == pytest.approx([0.5 * 2**x for x in (0.1, 0.0, -0.1)])
     assert value(of(exploration=[1.0, 0.5, 0.0])) == pytest.approx([0.5 * 2**x for x in (0.25, 0.0, -0.25)])
+    assert value(of(importance=[0.9, 0.5, 0.1])) == pytest.approx([0.5 * 2**x for x in (0.6, 0.0, -0.6)])
     assert value(of(ir=[0.9, 0.6, 0.3]), ir=0.0) == pytest.approx([0.5] * 3)
 
 
