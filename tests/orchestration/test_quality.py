@@ -97,7 +97,7 @@ def test_every_measure_has_a_value_or_says_why_not(harness, read_web):
     assert set(said) == {
         "url_coverage", "backlog", "pages_per_promoted_host", "promoted_hosts_read", "calibration", "fastlane_p95",
         "freshness_by_value", "discovery_to_fetch_median", "discovery_to_fetch_p95", "admission_regret",
-        "listed_coverage", "brier_score", "calibration_error", "freshlane_p95",
+        "listed_coverage", "brier_score", "calibration_error", "freshlane_p95", "late_first_visits",
     }  # fmt: skip
 
 
