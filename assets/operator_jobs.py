@@ -12,9 +12,12 @@ import dagster as dg
 import msgspec
 from pydantic import Field
 
+from assets.operator_preview import preview
+from assets.promotion_jobs import PROMOTION_JOBS
 from assets.upkeep import report_metadata
 from crawl_platform.clock import Clock
 from crawl_platform.fleet.client import FleetClient
+from crawl_platform.settings import Settings
 from resources.fleet import FleetResource
 from resources.fleet_metadata import state_metadata
 from resources.lake import LakeResource
@@ -29,6 +32,10 @@ class Wish(dg.Config):
     )
     reason: str = Field(default="", description="Why. Kept with the request and shown with the decision.")
     requested_by: str = Field(default="operator", description="Who asks.")
+    priority: float = Field(
+        default=0.0, description="Of several requests the one with the highest goes first."
+    )
+    dry_run: bool = Field(default=False, description="Only say what would come of it, with the evidence.")
 
 
 Publish = Callable[[FleetClient, Request], int]
@@ -55,8 +62,13 @@ def _operator_job(name: str, kind: str, description: str, publish: Publish) -> d
         config: Wish,
         lake: LakeResource,
         fleet: FleetResource,
+        crawl_settings: dg.ResourceParam[Settings],
         clock: dg.ResourceParam[Clock],
     ) -> None:
+        if config.dry_run:
+            shown = preview(lake, kind, config.target, crawl_settings.orchestration)
+            context.add_output_metadata({"preview": shown})
+            return
         asked = clock.now()
         request = Request(
             f"run-{context.run_id}",
@@ -66,6 +78,7 @@ def _operator_job(name: str, kind: str, description: str, publish: Publish) -> d
             config.requested_by,
             "exchange",
             config.reason,
+            config.priority,
         )
         began = clock.boottime()
         sequence = publish(fleet.client(), request)
@@ -144,6 +157,7 @@ OPERATOR_JOBS = (
     _operator_job("promote_host", "promote", "Move a host into the seed by request.", _promote),
     _operator_job("exclude_host", "exclude", "Never fetch a host or *.domain again.", _exclude),
     _operator_job("recrawl_now", "recrawl", "Fetch one page of a seed host at once.", _recrawl),
+    *PROMOTION_JOBS,
     compact_lake,
     control_fleet,
 )

@@ -15,14 +15,12 @@ from typing import Any
 import dagster as dg
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from assets.automation import DAILY
-from assets.plots import markdown_table, rank_curve
 from assets.probation import READS, Judgement, judge_promoted
 from assets.promotion_decision import ALL_INPUTS, Promotion, decide_promotions, decision_id
-from assets.promotion_pictures import neighbourhood_pictures
+from assets.promotion_report import promotion_report
 from crawl_platform.clock import Clock, as_datetime
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import DECISIONS, PROBATION, PROMOTIONS
@@ -31,18 +29,10 @@ from resources.lake import LakeResource, version_metadata
 
 GROUP = "promotion"
 OWNERS = ["team:crawl"]
-EVIDENCE_COLUMNS = ("host", "verdict", "rank", "independent support", "spam mass", "related hosts", "why")
 UPSTREAM_CHECKS = {
     "link_graph": ("links_have_their_fetch", "edges_add_up"),
     "host_ranks": ("ranks_sum_to_one", "ranks_are_finite"),
 }
-
-TRIAL_COLUMNS = ("host", "verdict", "days", "pages", "useless", "why")
-RECENT_COLUMNS = ("host", "decided at", "why")
-RECENT = """
-SELECT host, strftime(decided_at, '%Y-%m-%d %H:%M:%S') AS decided_at, reason
-FROM promotions ORDER BY decided_at DESC, position, host LIMIT 10
-"""
 
 
 @dg.asset(
@@ -87,32 +77,31 @@ def promotions(
     at = {"host_ranks": ranks_version, **store.inputs_of("host_ranks", ranks_version)}
     with lake.read(*ALL_INPUTS, also=("decisions", *READS), at=at) as reading:
         judged = judge_promoted(reading, crawl_settings.orchestration)
-        decided = decide_promotions(reading, crawl_settings)
+        decided = decide_promotions(reading, crawl_settings.orchestration)
         written = {row["decision_id"] for row in reading.rows("SELECT decision_id FROM decisions")}
         promoted_before = {row["decision_id"] for row in reading.rows("SELECT decision_id FROM promotions")}
         seed = {row["host"] for row in reading.rows("SELECT host FROM host_ranks WHERE state <> 'horizon'")}
-        trust = reading.table("SELECT state, trust FROM host_ranks")
-        pictures = neighbourhood_pictures(reading, [d for d in decided if d.promoted])
         chosen = {row["host"] for row in reading.rows(CHOSEN)}
-    checks = [
-        _only_from_the_horizon(decided, seed),
-        _none_fails_the_spam_gate(decided),
-        _only_promoted_hosts_are_judged(judged, chosen),
-    ]
-    new = [d for d in decided if d.promoted and d.decision_id not in promoted_before]
-    if all(check.passed for check in checks):
-        stamp = _Stamp(as_datetime(clock.now()), reading.inputs, context.run.run_id)
-        _write_verdicts(store, [j for j in judged if j.outcome.verdict != "waiting"], stamp)
-        _write(store, [d for d in decided if d.decision_id not in written], new, stamp)
+        checks = [
+            _only_from_the_horizon(decided, seed),
+            _none_fails_the_spam_gate(decided),
+            _only_promoted_hosts_are_judged(judged, chosen),
+        ]
+        new = [d for d in decided if d.promoted and d.decision_id not in promoted_before]
+        if all(check.passed for check in checks):
+            stamp = _Stamp(as_datetime(clock.now()), reading.inputs, context.run.run_id)
+            _write_verdicts(store, [j for j in judged if j.outcome.verdict != "waiting"], stamp)
+            _write(store, [d for d in decided if d.decision_id not in written], new, stamp)
+        report = promotion_report(reading, decided, judged, store)
     version = store.version("promotions")
     return dg.MaterializeResult(
         metadata={
             **version_metadata(store, "promotions", version, reading.inputs),
             "probation_version": store.version("probation"),
-            **_summary(decided, new, trust),
-            "on_probation": markdown_table(TRIAL_COLUMNS, [_trial_row(j) for j in judged]),
-            "neighbourhoods": pictures,
-            "last_promotions": markdown_table(RECENT_COLUMNS, _rows(store.query(RECENT))),
+            "new_promotions": len(new),
+            "held": sum(not d.promoted for d in decided),
+            "decision_ids": dg.MetadataValue.json([d.decision_id for d in new]),
+            "report": report,
         },
         data_version=dg.DataVersion(str(version)),
         check_results=checks,
@@ -242,47 +231,6 @@ def _decision_rows(decided: list[Promotion], stamp: _Stamp) -> pa.Table:
         for d in decided
     ]
     return pa.Table.from_pylist(rows, schema=DECISIONS.schema)
-
-
-def _summary(decided: list[Promotion], new: list[Promotion], trust: pa.Table) -> dict[str, Any]:
-    """What people look at first: who was promoted and why, who was not, and where they stand."""
-    ranked = [(d, d.candidate) for d in decided if d.candidate]
-    by_state = {
-        name: trust.filter(pc.equal(trust["state"], name))["trust"].to_numpy() for name in ("seed", "horizon")
-    }
-    series = {**by_state, "promoted": [c.trust for d, c in ranked if d.promoted]}
-    floor = {"floor": decided[0].rules.floor} if decided and decided[0].rules.floor > 0 else {}
-    return {
-        "new_promotions": len(new),
-        "held": sum(not d.promoted for d in decided),
-        "decision_ids": dg.MetadataValue.json([d.decision_id for d in new]),
-        "evidence": markdown_table(EVIDENCE_COLUMNS, [_evidence_row(d) for d in decided]),
-        "rank_distribution": rank_curve("Trust of seed, horizon and promoted hosts", series, floor),
-    }
-
-
-def _rows(table: pa.Table) -> list[list[object]]:
-    return [list(row.values()) for row in table.to_pylist()]
-
-
-def _trial_row(judgement: Judgement) -> list[object]:
-    trial, outcome = judgement.trial, judgement.outcome
-    return [
-        trial.host,
-        outcome.verdict,
-        f"{trial.days:.1f}",
-        trial.tried,
-        trial.useless,
-        outcome.reason,
-    ]
-
-
-def _evidence_row(decided: Promotion) -> list[object]:
-    verdict = "promoted" if decided.promoted else f"held ({decided.cause})"
-    c = decided.candidate
-    numbers = [c.position, c.independent_support, f"{c.spam_mass:.2f}"] if c else ["", "", ""]
-    related = decided.relatives.size - 1 if decided.relatives else 0
-    return [decided.host, verdict, *numbers, related, decided.reason]
 
 
 def _only_from_the_horizon(decided: list[Promotion], seed: set[str]) -> dg.AssetCheckResult:

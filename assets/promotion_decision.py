@@ -10,14 +10,17 @@ from typing import Any
 import xxhash
 
 from assets.probation import resting
-from crawl_platform.graph.promotion import FLOOR_SHARE, Candidate, Rules, Verdict, decide, explain
-from crawl_platform.settings import Settings
+from crawl_platform.graph.promotion import FLOOR_SHARE, Bars, Candidate, Rules, Verdict, decide, explain
+from crawl_platform.settings import Orchestration
 from crawl_platform.web.host import matches
 from resources.lake import Reading
 
 RANK_INPUTS = ("links", "fetches", "hosts")
 """What a decision id is derived from: the fleet's tables behind the ranks."""
-ALL_INPUTS = (*RANK_INPUTS, "host_graph", "host_ranks", "related_hosts", "requests", "pages")
+MEMORY = ("promotions", "probation")
+"""What was decided before: who was promoted, and who rests."""
+ALL_INPUTS = (*RANK_INPUTS, "host_graph", "host_ranks", "related_hosts", "requests", "pages", *MEMORY)
+"""Versions of these, and the rules in the evidence, give the same decisions again (`assets/promotion_replay.py`)."""
 SHOWN_SUPPORTERS = 10
 SHOWN_RELATIVES = 5
 MANY_RELATED = 5
@@ -56,11 +59,18 @@ SELECT target AS pattern FROM requests WHERE kind IN ('exclude', 'lift')
 GROUP BY target HAVING arg_max(kind, requested_at) = 'exclude'
 UNION SELECT host FROM hosts_now WHERE state = 'excluded'
 """
+VETOED = """
+SELECT target AS host, arg_max(requested_by, requested_at) AS who, arg_max(reason, requested_at) AS why
+FROM requests WHERE kind IN ('remove', 'promote') GROUP BY target HAVING arg_max(kind, requested_at) = 'remove'
+"""
+"""An operator has taken them out of the seed, and nobody has asked for them since."""
 REQUESTED = """
 SELECT r.request_id, r.target, r.requested_by, r.reason, r.priority FROM requests r
 LEFT JOIN hosts_now h ON h.host = r.target
 ANTI JOIN promotions p ON p.decision_id = r.request_id
 WHERE r.kind = 'promote' AND (h.host IS NULL OR h.state <> 'seed' OR h.decision_id = r.request_id)
+    AND NOT EXISTS (
+        SELECT 1 FROM requests v WHERE v.kind = 'remove' AND v.target = r.target AND v.requested_at > r.requested_at)
 ORDER BY coalesce(r.priority, 0) DESC, r.requested_at, r.request_id
 """
 PROMOTED = "SELECT host, arg_max(decision_id, decided_at) AS decision_id FROM promotions GROUP BY host"
@@ -104,6 +114,7 @@ class Promotion:
     supporters: list[str]
     urls: list[str]
     rules: Rules
+    most_urls: int
     relatives: Relatives | None = None
 
     @property
@@ -116,23 +127,17 @@ class Promotion:
             "supporters": self.supporters,
             "known_urls": len(self.urls),
             "related_hosts": asdict(self.relatives) if self.relatives else None,
-            "rules": self.rules._asdict(),
+            "rules": {**self.rules._asdict(), "urls": self.most_urls},
         }
 
 
-def decide_promotions(reading: Reading, settings: Settings) -> list[Promotion]:
-    """All decisions that these inputs give: requests first, then ranks; see the module's docstring."""
-    limits = settings.orchestration
+def decide_promotions(reading: Reading, limits: Orchestration, *, repeat: bool = True) -> list[Promotion]:
+    """All decisions that these inputs give: requests first, then ranks; see the module's docstring. With `repeat` also
+    those that these very inputs have given before."""
     inputs = {name: reading.inputs[name] for name in RANK_INPUTS}
-    patterns = [row["pattern"] for row in reading.rows(EXCLUDED)]
-    median = reading.rows(FLOOR)[0]["level"] or 0.0
-    rules = Rules(limits.promotion_quota, limits.promotion_min_support, FLOOR_SHARE * median)
+    rules, bars = rules_of(reading, limits), bars_of(reading)
     candidates = {row["host"]: Candidate(**row) for row in reading.rows(HORIZON)}
-
-    def excluded(host: str) -> bool:
-        return any(matches(pattern, host) for pattern in patterns)
-
-    asked = [row for row in reading.rows(REQUESTED) if not excluded(row["target"])]
+    asked = [row for row in reading.rows(REQUESTED) if not bars.excluded(row["target"])]
     named = {row["target"] for row in asked}
     before = {row["host"]: row["decision_id"] for row in reading.rows(PROMOTED)}
     again = {row["host"] for row in reading.rows(FREE_AGAIN)}
@@ -140,10 +145,10 @@ def decide_promotions(reading: Reading, settings: Settings) -> list[Promotion]:
         candidate
         for host, candidate in candidates.items()
         if host not in named
-        and (host in again or before.get(host, decision_id(host, inputs)) == decision_id(host, inputs))
+        and (host in again or host not in before or (repeat and before[host] == decision_id(host, inputs)))
     ]
-    verdicts = decide(free, rules, excluded, resting(reading))
-    evidence = _gather(reading, [*named, *(v.candidate.host for v in verdicts)], limits.promotion_urls)
+    verdicts = decide(free, rules, bars)
+    evidence = gather(reading, [*named, *(v.candidate.host for v in verdicts)], limits.promotion_urls)
     words = [explain(v, rules, evidence.supporters(v.candidate.host), len(candidates)) for v in verdicts]
     return [
         *(_requested(row, candidates.get(row["target"]), rules, evidence) for row in asked),
@@ -154,10 +159,26 @@ def decide_promotions(reading: Reading, settings: Settings) -> list[Promotion]:
     ]
 
 
-@dataclass(frozen=True)
-class _Evidence:
-    """Who links to a host, to which of its pages, and whom it is related to, for all hosts of one decision."""
+def rules_of(reading: Reading, limits: Orchestration) -> Rules:
+    median = reading.rows(FLOOR)[0]["level"] or 0.0
+    return Rules(limits.promotion_quota, limits.promotion_min_support, FLOOR_SHARE * median)
 
+
+def bars_of(reading: Reading) -> Bars:
+    patterns = [row["pattern"] for row in reading.rows(EXCLUDED)]
+    vetoed = {
+        row["host"]: f"vetoed by {row['who']}: {row['why'] or 'no reason given'}"
+        for row in reading.rows(VETOED)
+    }
+    return Bars(lambda host: any(matches(pattern, host) for pattern in patterns), vetoed, resting(reading))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Who links to a host, to which of its pages (`most_urls` at most), and whom it is related to, for all hosts of one
+    decision."""
+
+    most_urls: int
     linking: dict[str, list[str]]
     linked: dict[str, list[str]]
     related: dict[str, Relatives]
@@ -173,7 +194,9 @@ class _Evidence:
         return relatives.in_words() if relatives else ""
 
 
-def _gather(reading: Reading, hosts: list[str], most_urls: int) -> _Evidence:
+def gather(reading: Reading, hosts: list[str], most_urls: int) -> Evidence:
+    """The evidence about these hosts."""
+
     def by_host(query: str, most: int) -> dict[str, list[str]]:
         rows = reading.connection.execute(query, {"hosts": hosts, "most": most}).fetchall()
         found: dict[str, list[str]] = {}
@@ -184,7 +207,7 @@ def _gather(reading: Reading, hosts: list[str], most_urls: int) -> _Evidence:
     parameters = {"hosts": hosts, "most": SHOWN_RELATIVES}
     rows = reading.connection.execute(RELATED, parameters).fetchall()
     related = {host: Relatives(*columns) for host, *columns in rows}
-    return _Evidence(by_host(SUPPORTERS, SHOWN_SUPPORTERS), by_host(KNOWN_URLS, most_urls), related)
+    return Evidence(most_urls, by_host(SUPPORTERS, SHOWN_SUPPORTERS), by_host(KNOWN_URLS, most_urls), related)
 
 
 def decision_id(subject: str, inputs: Mapping[str, int], kind: str = "promotion") -> str:
@@ -194,14 +217,14 @@ def decision_id(subject: str, inputs: Mapping[str, int], kind: str = "promotion"
 
 
 def _ranked(
-    verdict: Verdict, reason: str, rules: Rules, inputs: Mapping[str, int], evidence: _Evidence
+    verdict: Verdict, reason: str, rules: Rules, inputs: Mapping[str, int], evidence: Evidence
 ) -> Promotion:
     host = verdict.candidate.host
     # A host that stays held for the same cause is one decision, not one per ranking.
     identity = (
         decision_id(host, inputs)
         if verdict.promoted
-        else decision_id(f"{host}|{verdict.cause}{verdict.demotion}", {}, "held")
+        else decision_id(f"{host}|{verdict.cause}{verdict.said}", {}, "held")
     )
     return Promotion(
         identity,
@@ -214,12 +237,13 @@ def _ranked(
         evidence.supporters(host),
         evidence.urls(host) if verdict.promoted else [],
         rules,
+        evidence.most_urls,
         evidence.related.get(host),
     )
 
 
 def _requested(
-    row: Mapping[str, Any], candidate: Candidate | None, rules: Rules, evidence: _Evidence
+    row: Mapping[str, Any], candidate: Candidate | None, rules: Rules, evidence: Evidence
 ) -> Promotion:
     host = row["target"]
     supporters = evidence.supporters(host)
@@ -240,5 +264,6 @@ def _requested(
         supporters,
         evidence.urls(host),
         rules,
+        evidence.most_urls,
         evidence.related.get(host),
     )

@@ -1,14 +1,18 @@
 """The neighbourhood of each promoted host, as pictures for the run that promoted it."""
 
-import dagster as dg
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from assets.plots import network
 from assets.promotion_decision import Promotion
-from crawl_platform.graph.neighbourhood import neighbourhood
+from assets.promotion_figures import sheet
+from crawl_platform.graph.neighbourhood import Neighbourhood, neighbourhood
 from resources.lake import Reading
 
-MOST_PICTURES = 6
-"""Each takes about 25 KB of Dagster's storage, for ever."""
+MOST_PICTURES = 4
+"""Drawn large, with names: each takes about 25 KB of Dagster's storage, for ever."""
+MOST_SMALL = 20
+"""Drawn small, all on one sheet of about 30 KB."""
 MOST_LINKED = 30
 """Links of one host that are looked at: those to the hosts with most trust."""
 MOST_LINKING = 20
@@ -39,24 +43,38 @@ FROM host_ranks WHERE host IN (SELECT unnest($hosts::VARCHAR[]))
 """
 
 
-def neighbourhood_pictures(reading: Reading, promoted: list[Promotion]) -> dg.MarkdownMetadataValue:
-    """A picture for each of the first promoted hosts that somebody links to, and the names of the rest."""
+class Surroundings(NamedTuple):
+    """A host's neighbourhood, and what each host in it is (a key of `plots.STATE_COLOURS`)."""
+
+    around: Neighbourhood
+    states: Mapping[str, str]
+
+
+def surroundings(reading: Reading, promoted: list[Promotion]) -> list[Surroundings]:
+    """Of the first promoted hosts that somebody links to."""
     linked = [promotion for promotion in promoted if promotion.supporters]
-    if not linked:
-        return dg.MetadataValue.md("*none this time*")
-    parts = [_picture(reading, promotion) for promotion in linked[:MOST_PICTURES]]
-    rest = [promotion.host for promotion in linked[MOST_PICTURES:]]
-    if rest:
-        parts.append("Not drawn: " + ", ".join(rest))
-    return dg.MetadataValue.md("\n\n".join(parts))
+    return [_surroundings(reading, promotion) for promotion in linked[:MOST_SMALL]]
 
 
-def _picture(reading: Reading, promotion: Promotion) -> str:
+def neighbourhood_pictures(known: list[Surroundings]) -> list[str]:
+    """A sheet with all of them, and the first ones large and with names, as markdown."""
+    if not known:
+        return []
+    small = sheet(
+        "Who stands around each promoted host", [k.around for k in known], [k.states for k in known]
+    )
+    large = (
+        network(f"{k.around.centre} and the hosts around it", k.around, k.states)
+        for k in known[:MOST_PICTURES]
+    )
+    return [str(picture.md_str) for picture in (small, *large)]
+
+
+def _surroundings(reading: Reading, promotion: Promotion) -> Surroundings:
     near = [promotion.host, *promotion.supporters]
     bounds = {"linked": MOST_LINKED, "linking": MOST_LINKING}
     links = reading.connection.execute(AROUND, {"near": near, **bounds}).fetchall()
     kin = dict(reading.connection.execute(KIN, {"near": near, "kin": MOST_KIN}).fetchall())
     around = neighbourhood(promotion.host, promotion.supporters, links, kin)
     known = dict(reading.connection.execute(STATES, {"hosts": list(around.places)}).fetchall())
-    states = {host: known.get(host, "horizon") for host in around.places}
-    return str(network(f"{promotion.host} and the hosts around it", around, states).md_str)
+    return Surroundings(around, {host: known.get(host, "horizon") for host in around.places})

@@ -42,6 +42,9 @@ SELECT dst_host AS host, dst_url AS url FROM links_now l
 WHERE dst_host IN (SELECT unnest($hosts::VARCHAR[]))
     AND NOT EXISTS (SELECT 1 FROM promotions p WHERE p.host = l.dst_host AND list_contains(p.urls, l.dst_url))
     AND NOT EXISTS (SELECT 1 FROM fetches f WHERE f.url = l.dst_url)
+    AND NOT EXISTS (
+        SELECT 1 FROM requests r JOIN promotions p ON p.host = r.target
+        WHERE r.kind = 'remove' AND r.target = l.dst_host AND r.requested_at > p.decided_at)
 GROUP BY dst_host, dst_url
 QUALIFY row_number() OVER (PARTITION BY dst_host ORDER BY count(DISTINCT src_host) DESC, dst_url) <= $most
 ORDER BY dst_host, dst_url
@@ -173,7 +176,7 @@ class Handover:
 
     def _late_urls(self, hosts: list[str]) -> dict[str, list[str]]:
         parameters = {"hosts": hosts, "most": self._most_urls}
-        with self._lake.read("links", "fetches", also=("promotions",)) as reading:
+        with self._lake.read("links", "fetches", also=("promotions", "requests")) as reading:
             rows = reading.connection.execute(LATE_URLS, parameters).fetchall()
         found: dict[str, list[str]] = {}
         for host, url in rows:

@@ -13,7 +13,7 @@ from bench.promotion.web import BOOSTER, HONEST, TARGET, UNTRUSTED, Ints, Plan, 
 from crawl_platform.graph.host_rank import HostRanks, rank_hosts
 from crawl_platform.graph.independence import independent_support, support
 from crawl_platform.graph.probation import Terms, Trial, judge
-from crawl_platform.graph.promotion import FLOOR_SHARE, Candidate, Rules, decide
+from crawl_platform.graph.promotion import FLOOR_SHARE, Bars, Candidate, Rules, decide
 from crawl_platform.graph.spam import MOST_EXCESS, set_by_strangers
 
 DAYS, QUOTA, MIN_SUPPORT = 15, 20, 2
@@ -77,7 +77,7 @@ class Crawl:
         arcs = self._arcs()
         ranks = rank_hosts(*arcs, self.web.hosts, self.web.trusted)
         floor = FLOOR_SHARE * float(np.median(ranks.trust[self.web.trusted]))
-        verdicts = decide(self._candidates(arcs, ranks), Rules(QUOTA, MIN_SUPPORT, floor), lambda host: False)
+        verdicts = decide(self._candidates(arcs, ranks), Rules(QUOTA, MIN_SUPPORT, floor), Bars())
         for verdict in verdicts:
             if verdict.promoted:
                 host = int(verdict.candidate.host)

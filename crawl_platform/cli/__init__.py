@@ -19,7 +19,7 @@ SECTIONS = {
     },
     "Look": {
         "status": "status:status", "top": "status:top", "explain": "explain:explain", "show": "page:show_page",
-        "frontier": "frontier:frontier", "shards": "shards:shards", "promotions": "steer:promotions",
+        "frontier": "frontier:frontier", "shards": "shards:shards", "promotions": "promotions:promotions",
         "sql": "sql:sql_command", "usage": "usage:usage", "export": "export:export",
     },
 }  # fmt: skip

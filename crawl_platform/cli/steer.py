@@ -1,4 +1,4 @@
-"""Commands that steer a running crawl: promote, exclude, recrawl, pause, resume; and what was promoted.
+"""Commands that steer a running crawl: promote, exclude, recrawl, pause, resume.
 
 Each request is a row of `requests` (who asked, when, why) and takes effect through the exchange at once.
 """
@@ -6,14 +6,13 @@ Each request is a row of `requests` (who asked, when, why) and takes effect thro
 import getpass
 import uuid
 from pathlib import Path
-from typing import Any
 
 import click
 
 from crawl_platform.admission.stops import EVERYTHING, Word
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
-from crawl_platform.cli.output import count_text, json_option, print_json, print_rows, versions_text
+from crawl_platform.cli.output import count_text, json_option, print_json
 from crawl_platform.clock import SystemClock, as_datetime
 from crawl_platform.errors import ConfigurationError, ExchangeError
 from crawl_platform.fleet.stops import STOPS_NAME, signal_cells, write_word
@@ -25,10 +24,12 @@ from resources.requests import KNOWN_URLS, Request, append_requests, named_host,
 reason_option = click.option("--reason", default="", help="Why; kept with the request.")
 
 
-def ask(crawl: Crawl, kind: str, target: str, via: str, reason: str, request_id: str) -> None:
+def ask(
+    crawl: Crawl, kind: str, target: str, via: str, reason: str, request_id: str, priority: float = 1.0
+) -> None:
     """Append the row of a request."""
     now = SystemClock().now()
-    request = Request(request_id, now, kind, target, getpass.getuser(), via, reason, 1.0)
+    request = Request(request_id, now, kind, target, getpass.getuser(), via, reason, priority)
     append_requests(crawl.lake, [request])
 
 
@@ -39,10 +40,17 @@ def new_request_id() -> str:
 @click.command()
 @click.argument("host")
 @click.option("--now", is_flag=True, help="Promote at once, without Dagster.")
+@click.option(
+    "--priority",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Of several requests the highest goes first.",
+)
 @reason_option
 @json_option
 @home_option
-def promote(host: str, now: bool, reason: str, as_json: bool, home: Path) -> None:
+def promote(host: str, now: bool, priority: float, reason: str, as_json: bool, home: Path) -> None:
     """Ask for HOST to be promoted from the horizon to the seed.
 
     A sensor of Dagster's carries the request out unless HOST is excluded, and the next ranking writes down where
@@ -60,7 +68,7 @@ def promote(host: str, now: bool, reason: str, as_json: bool, home: Path) -> Non
         urls = known_urls(crawl, name)
         why = reason or "an operator's request"
         crawl.fleet.promote(name, urls, decision_id=request_id, reason=why, most_pages=0)
-    ask(crawl, "promote", name, "exchange" if now else "table", reason, request_id)
+    ask(crawl, "promote", name, "exchange" if now else "table", reason, request_id, priority)
     if as_json:
         print_json({"request_id": request_id, "host": name, "promoted": now})
     else:
@@ -168,68 +176,3 @@ def _say_stop(home: Path, domain: str, paused: bool, as_json: bool) -> None:
         click.echo(
             f"told by {STOPS_NAME} and a signal to {count_text(signalled, 'cell')} only: {trouble}", err=True
         )
-
-
-@click.command()
-@click.option("--why", metavar="HOST", help="The evidence behind one host's promotion.")
-@json_option
-@home_option
-def promotions(why: str | None, as_json: bool, home: Path) -> None:
-    """List the promotions with their evidence."""
-    crawl = Crawl.at(home)
-    where = "WHERE host = $1" if why else ""
-    rows = crawl.lake.query(
-        f"SELECT * EXCLUDE (date, urls), len(urls) AS urls FROM promotions {where} ORDER BY decided_at DESC",
-        [why] if why else [],
-    ).to_pylist()
-    by_hand = _promoted_by_hand(crawl, why) if why and not rows else []
-    if by_hand:
-        print_json(by_hand) if as_json else click.echo(
-            f"{why} was promoted at {by_hand[0]['happened_at']:%Y-%m-%d %H:%M:%S} at an operator's word: "
-            f"{by_hand[0]['detail']} (no ranking was asked)"
-        )
-    elif as_json:
-        print_json([{**row, "input_versions": dict(row["input_versions"])} for row in rows])
-    elif why and rows:
-        for row in rows:
-            click.echo(
-                f"{row['host']} was promoted at {row['decided_at']:%Y-%m-%d %H:%M:%S}: {row['reason']}"
-            )
-            click.echo(f"  linked by: {', '.join(row['supporters'] or [])}")
-            click.echo(f"  decision {row['decision_id']} from {versions_text(row['input_versions'])}")
-        for verdict in crawl.lake.query(VERDICTS, [why]).to_pylist():
-            click.echo(
-                f"{why} {_became(verdict['verdict'])} at {verdict['decided_at']:%Y-%m-%d %H:%M:%S}: {verdict['reason']}"
-            )
-    else:
-        columns = {
-            "decided_at": "decided",
-            "host": "host",
-            "position": "rank",
-            "independent_support": "support",
-            "linked_by": "linked by",
-        }
-        for row in rows:
-            row["linked_by"] = "a customer's request" if row["requested"] else _some(row["supporters"] or [])
-        print_rows(rows, columns, f"{why} was not promoted" if why else "nothing has been promoted yet")
-
-
-VERDICTS = "SELECT verdict, decided_at, reason FROM probation WHERE host = $1 ORDER BY decided_at"
-
-
-def _became(verdict: str) -> str:
-    return "passed probation" if verdict == "passed" else "was demoted"
-
-
-def _promoted_by_hand(crawl: Crawl, host: str) -> list[dict[str, Any]]:
-    """`crawl promote --now`: an event in the host's life, without a decision of Dagster's."""
-    found: list[dict[str, Any]] = crawl.lake.query(
-        "SELECT host, happened_at, detail, decision_id FROM hosts WHERE host = $1 AND event = 'promoted'",
-        [host],
-    ).to_pylist()
-    return found
-
-
-def _some(hosts: list[str]) -> str:
-    """The first two, and that there are more."""
-    return ", ".join(hosts[:2]) + (", …" if len(hosts) > 2 else "")

@@ -1,6 +1,6 @@
 """Which horizon hosts become seed: rules over ranks, each verdict with its cause in words.
 
-Hosts are taken in order of trust. A host is held if an operator excluded it, its trust lies below the
+Hosts are taken in order of trust. A host is held if an operator excluded or vetoed it, its trust lies below the
 floor, too few independent seed hosts link to it, it was demoted lately, or it looks like a link farm; the
 rest are promoted until the quota is used up.
 """
@@ -44,11 +44,11 @@ class Rules(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`cause` is one word: promoted, excluded, floor, support, rest or spam. `demotion`: why it rests, in words."""
+    """`cause` is one word: promoted, excluded, veto, floor, support, rest or spam. `said`: of a veto or a rest, why."""
 
     candidate: Candidate
     cause: str
-    demotion: str = ""
+    said: str = ""
 
     @property
     def promoted(self) -> bool:
@@ -58,21 +58,23 @@ class Verdict(NamedTuple):
 NOBODY: Mapping[str, str] = {}
 
 
-def decide(
-    candidates: Iterable[Candidate],
-    rules: Rules,
-    excluded: Callable[[str], bool],
-    resting: Mapping[str, str] = NOBODY,
-) -> list[Verdict]:
-    """Verdicts in order of position, until the quota is used up or the floor reached. `resting`: hosts that were
-    demoted lately → why, and until when."""
+class Bars(NamedTuple):
+    """What keeps hosts out whatever their rank is. `vetoed`: by an operator → who and why; `resting`: they were demoted
+    lately → why, and until when."""
+
+    excluded: Callable[[str], bool] = lambda _: False
+    vetoed: Mapping[str, str] = NOBODY
+    resting: Mapping[str, str] = NOBODY
+
+
+def decide(candidates: Iterable[Candidate], rules: Rules, bars: Bars) -> list[Verdict]:
+    """Verdicts in order of position, until the quota is used up or the floor reached."""
     verdicts: list[Verdict] = []
     promoted = held = 0
     for candidate in sorted(candidates, key=lambda c: c.position):
         if promoted >= rules.quota or candidate.trust <= 0:
             break
-        demotion = resting.get(candidate.host, "")
-        verdict = Verdict(candidate, _cause(candidate, rules, excluded, bool(demotion)), demotion)
+        verdict = judge(candidate, rules, bars)
         promoted += verdict.promoted
         held += not verdict.promoted
         if verdict.promoted or held <= MOST_HELD:
@@ -82,22 +84,25 @@ def decide(
     return verdicts
 
 
-def _cause(candidate: Candidate, rules: Rules, excluded: Callable[[str], bool], rests: bool) -> str:
-    if excluded(candidate.host):
-        return "excluded"
+def judge(candidate: Candidate, rules: Rules, bars: Bars) -> Verdict:
+    """The verdict on one host, whatever the quota is."""
+    if bars.excluded(candidate.host):
+        return Verdict(candidate, "excluded")
+    if veto := bars.vetoed.get(candidate.host):
+        return Verdict(candidate, "veto", veto)
     if candidate.trust < rules.floor:
-        return "floor"
+        return Verdict(candidate, "floor")
     if candidate.independent_support < rules.min_support:
-        return "support"
-    if rests:
-        return "rest"
-    return "promoted" if candidate.eligible else "spam"
+        return Verdict(candidate, "support")
+    if demotion := bars.resting.get(candidate.host):
+        return Verdict(candidate, "rest", demotion)
+    return Verdict(candidate, "promoted" if candidate.eligible else "spam")
 
 
 def explain(verdict: Verdict, rules: Rules, supporters: Sequence[str], horizon: int) -> str:
     """The verdict in a sentence that needs no knowledge of graphs. `supporters` are seed hosts that link to the
     host, `horizon` is the number of horizon hosts ranked."""
-    candidate, cause, demotion = verdict
+    candidate, cause, said = verdict
     place = f"rank {candidate.position} of {horizon} horizon hosts"
     linked = f"linked by {_count(candidate.independent_support, 'independent seed host')}{_named(supporters)}"
     if cause == "promoted":
@@ -110,8 +115,8 @@ def explain(verdict: Verdict, rules: Rules, supporters: Sequence[str], horizon: 
         linking = f"linked by {_count(candidate.support, 'seed host')}{_named(supporters)}"
         counted = f"{candidate.independent_support} independent and proven, {rules.min_support} needed"
         return f"{linking}; {counted}; {place}"
-    if cause == "rest":
-        return f"{demotion}, although {linked}; {place}"
+    if cause in ("veto", "rest"):
+        return f"{said}, although {linked}; {place}"
     return f"looks like a link farm: {_doubt(candidate)}, although {linked}"
 
 

@@ -1,4 +1,4 @@
-from crawl_platform.graph.promotion import MOST_HELD, Candidate, Rules, decide, explain
+from crawl_platform.graph.promotion import MOST_HELD, Bars, Candidate, Rules, decide, explain
 
 RULES = Rules(quota=3, min_support=2, floor=0.001)
 
@@ -17,8 +17,9 @@ def candidate(position: int, **changes) -> Candidate:
     return Candidate(**{**values, **changes})
 
 
-def verdicts(*candidates: Candidate, excluded=(), rules=RULES) -> dict[str, str]:
-    decided = decide(candidates, rules, lambda host: host in excluded)
+def verdicts(*candidates: Candidate, excluded=(), vetoed=(), rules=RULES) -> dict[str, str]:
+    bars = Bars(lambda host: host in excluded, dict.fromkeys(vetoed, "vetoed by ada"))
+    decided = decide(candidates, rules, bars)
     return {v.candidate.host: v.cause for v in decided}
 
 
@@ -34,11 +35,13 @@ def test_each_rule_holds_a_host_back_with_its_own_cause():
         candidate(2, independent_support=1),
         candidate(3),
         candidate(4),
-        candidate(5, trust=0.0001),
+        candidate(5),
+        candidate(6, trust=0.0001),
         excluded={"host-4.test"},
+        vetoed={"host-5.test"},
     )
 
-    assert list(decided.values()) == ["spam", "support", "promoted", "excluded", "floor"]
+    assert list(decided.values()) == ["spam", "support", "promoted", "excluded", "veto", "floor"]
 
 
 def test_many_links_from_related_hosts_are_not_enough_support():
@@ -64,7 +67,7 @@ def test_a_flood_of_held_hosts_is_reported_in_part_and_does_not_hide_the_good_on
 
 
 def test_the_reason_is_a_sentence_for_people():
-    (verdict,) = decide([candidate(3)], RULES, lambda _: False)
+    (verdict,) = decide([candidate(3)], RULES, Bars())
 
     assert explain(verdict, RULES, ["a.test", "b.test", "c.test", "d.test"], 212) == (
         "linked by 4 independent seed hosts (a.test, b.test, c.test, …); "

@@ -195,19 +195,6 @@ def test_an_excluded_host_is_held_also_by_a_pattern(harness, crawl, lake, clock)
 
 
 @pytest.mark.long
-def test_the_materialization_shows_this_times_verdicts_and_the_last_promotions(harness, crawl):
-    small_web(crawl)
-    harness.decide()
-
-    (event,) = harness.decide().asset_materializations_for_node("promotions")
-
-    metadata = {name: value.value for name, value in event.metadata.items()}
-    assert metadata["new_promotions"] == 0
-    assert metadata["last_promotions"].count("| honest-") == 5
-    assert "promoted" in metadata["evidence"]
-
-
-@pytest.mark.long
 def test_a_held_host_is_one_decision_however_often_it_is_ranked(harness, crawl, lake, clock):
     small_web(crawl)
     ask(lake, clock, "exclude", "honest-0.test", via="exchange")
@@ -230,6 +217,36 @@ def test_a_requested_host_is_recorded_whatever_its_rank(harness, crawl, lake, cl
     row = promoted(lake)["unknown.test"]
     assert (row["requested"], row["decision_id"]) == (True, "ticket-7")
     assert row["reason"].startswith("asked for by ada: because")
+
+
+@pytest.mark.long
+def test_a_host_that_an_operator_took_out_is_held_until_somebody_asks_for_it(harness, crawl, lake, clock):
+    small_web(crawl)
+    ask(lake, clock, "remove", "honest-0.test", via="exchange", request_id="v")
+    harness.decide()
+
+    assert "honest-0.test" not in promoted(lake)
+    assert verdict_of(lake, "honest-0.test")["reason"].startswith(
+        "vetoed by ada: because, although linked by"
+    )
+
+    clock.advance(60)
+    ask(lake, clock, "promote", "honest-0.test", request_id="p")
+    harness.execute("promotions")
+
+    assert promoted(lake)["honest-0.test"]["decision_id"] == "p"
+
+
+@pytest.mark.long
+def test_a_request_from_before_a_veto_is_not_recorded_after_it(harness, crawl, lake, clock):
+    small_web(crawl)
+    ask(lake, clock, "promote", "honest-0.test", via="exchange", request_id="p")
+    clock.advance(60)
+    ask(lake, clock, "remove", "honest-0.test", via="exchange", request_id="v")
+
+    harness.decide()
+
+    assert "honest-0.test" not in promoted(lake)
 
 
 @pytest.mark.long
@@ -489,6 +506,22 @@ def test_links_that_were_under_way_follow_their_host(harness, crawl, lake, clock
     assert "https://honest-0.test/late-page" in fleet.promoted["honest-0.test"][0]
 
 
+@pytest.mark.long
+def test_late_links_do_not_bring_back_a_host_that_was_taken_out(harness, crawl, lake, clock, fleet):
+    small_web(crawl)
+    harness.decide()
+    harness.sense("promotion")
+    clock.advance(5)
+    crawl.visit("https://seed-3.test/late", "https://honest-0.test/late-page")
+    crawl.commit()
+    ask(lake, clock, "remove", "honest-0.test", via="exchange", request_id="v")
+
+    clock.advance(30)
+    harness.sense("promotion")
+
+    assert "https://honest-0.test/late-page" not in fleet.promoted["honest-0.test"][0]
+
+
 def test_decision_ids_depend_on_subject_inputs_and_kind():
     ids = {
         decision_id("a.test", {"links": 1}),
@@ -499,37 +532,3 @@ def test_decision_ids_depend_on_subject_inputs_and_kind():
 
     assert len(ids) == 4
     assert decision_id("a.test", {"x": 1, "y": 2}) == decision_id("a.test", {"y": 2, "x": 1})
-
-
-def neighbourhoods(result) -> str:
-    (event,) = result.asset_materializations_for_node("promotions")
-    return event.metadata["neighbourhoods"].md_str
-
-
-def test_each_promoted_host_is_shown_in_its_neighbourhood(decided):
-    lake, run = decided
-
-    shown = neighbourhoods(run)
-
-    assert sorted(shown.split("\n\n")) == sorted(f"{host} and the hosts around it" for host in promoted(lake))
-
-
-@pytest.mark.long
-def test_neighbourhoods_beyond_the_most_are_named_and_held_hosts_have_none(harness, crawl, monkeypatch):
-    monkeypatch.setattr("assets.promotion_pictures.MOST_PICTURES", 2)
-    small_web(crawl)
-
-    *pictures, rest = neighbourhoods(harness.decide()).split("\n\n")
-
-    assert len(pictures) == 2
-    assert rest.startswith("Not drawn: ")
-    assert rest.count("honest-") == 3
-    assert "bait.test" not in rest
-
-
-@pytest.mark.long
-def test_without_promotions_there_is_no_neighbourhood(harness, crawl):
-    crawl.host("alone.test")
-    crawl.commit()
-
-    assert neighbourhoods(harness.decide()) == "*none this time*"
