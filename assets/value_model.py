@@ -2,7 +2,8 @@
 
 It learns from the groups that are well known what the looks of a group say about its rate, and is used only if,
 on hosts that it has not seen, it guesses better than the mean of all groups. Else the table is empty, and a cold
-group keeps the prior that it shares with all others.
+group keeps the prior that it shares with all others. A model that guesses worse there than the one in force, which is
+learnt again from what was known then, does not take its place.
 """
 
 from dataclasses import dataclass, field
@@ -13,12 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from assets.automation import DAILY
+from crawl_platform.errors import LakeError
 from crawl_platform.lake.tables import COLD_PRIORS
 from crawl_platform.lake.views import SUCCESSES
 from crawl_platform.scheduling.cold_prior import (
     LEAST_GROUPS,
     LEAST_HOSTS,
     Judged,
+    Known,
     Looks,
     judge,
     predict,
@@ -101,16 +104,24 @@ class Outcome:
             asset="value_model",
             blocking=True,
             description="On hosts that it has not seen, the model guesses better than the mean of all groups.",
-        )
+        ),
+        dg.AssetCheckSpec(
+            "no_worse_than_before",
+            asset="value_model",
+            description="On the same hosts it guesses no worse than its previous version, which stays in force else.",
+        ),
     ],
 )
 def value_model(lake: LakeResource) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """One row: the prior that a model gives to a URL group of which too little has been seen. Empty while the
     model is not better than the mean of all groups."""
-    with lake.read(*INPUTS) as reading:
-        outcome = learn(reading.table(LOOKS))
     store = lake.open()
-    version = store.overwrite("cold_priors", outcome.rows, reading.inputs)
+    before = previous(lake, store.inputs_of("cold_priors"))
+    with lake.read(*INPUTS) as reading:
+        outcome = learn(reading.table(LOOKS), before)
+    if no_worse(outcome):
+        store.overwrite("cold_priors", outcome.rows, reading.inputs)
+    version = store.version("cold_priors")
     return dg.MaterializeResult(
         metadata={
             **version_metadata(store, "cold_priors", version, reading.inputs),
@@ -119,12 +130,29 @@ def value_model(lake: LakeResource) -> dg.MaterializeResult:  # type: ignore[typ
             "reason": outcome.reason or "the model is better than the mean of all groups",
         },
         data_version=dg.DataVersion(str(version)),
-        check_results=[better_than_the_mean(outcome)],
+        check_results=[better_than_the_mean(outcome), no_worse_than_before(outcome)],
     )
 
 
-def learn(looks: pa.Table) -> Outcome:
-    """Priors of the cold groups among `looks` (rows of `LOOKS`), learnt from those that were watched."""
+def previous(lake: LakeResource, inputs: dict[str, int]) -> Known | None:
+    """What the version in force learnt from; None if there is none, or upkeep has let go of what it read."""
+    if not set(INPUTS) <= inputs.keys():
+        return None
+    try:
+        with lake.read(*INPUTS, at=inputs) as reading:
+            looks = reading.table(LOOKS)
+    except LakeError:
+        return None
+    watched = looks.filter(pa.array(looks["checks"].to_numpy() >= WATCHED))
+    hosts = watched["host"].to_pylist()
+    if watched.num_rows < LEAST_GROUPS or len(set(hosts)) < LEAST_HOSTS:
+        return None
+    return Known(_looks(watched).features(), np.log(watched["rate"].to_numpy()), hosts)
+
+
+def learn(looks: pa.Table, before: Known | None = None) -> Outcome:
+    """Priors of the cold groups among `looks` (rows of `LOOKS`), learnt from those that were watched. `before`: what
+    the version in force learnt from."""
     checks, hosts = looks["checks"].to_numpy(), np.array(looks["host"].to_pylist(), dtype=object)
     watched, cold = checks >= WATCHED, checks < COLD
     known_hosts = len(set(hosts[watched]))
@@ -138,7 +166,9 @@ def learn(looks: pa.Table) -> Outcome:
         reason = f"too little is known: it takes {LEAST_GROUPS} groups of {LEAST_HOSTS} hosts with {WATCHED} checks"
         return Outcome(empty, None, reason, counts)
     features, log_rate = _looks(looks).features(), np.log(looks["rate"].to_numpy())
-    judged = judge(features[watched], log_rate[watched], hosts[watched].tolist())
+    judged = judge(features[watched], log_rate[watched], hosts[watched].tolist(), before)
+    if not judged.no_worse:
+        return Outcome(empty, judged, "the model is worse than its previous version, which stays", counts)
     if not judged.better:
         return Outcome(empty, judged, "the model is no better than the mean of all groups", counts)
     if not cold.any():
@@ -179,7 +209,24 @@ def _errors(judged: Judged | None) -> dict[str, float]:
     return {
         "held_out_error_factor": float(np.exp(judged.model)),
         "error_factor_of_the_mean": float(np.exp(judged.baseline)),
+        **({} if judged.previous is None else {"previous_error_factor": float(np.exp(judged.previous))}),
     }
+
+
+def no_worse(outcome: Outcome) -> bool:
+    """Whether the model may take the place of the one in force."""
+    return outcome.judged is None or outcome.judged.no_worse
+
+
+def no_worse_than_before(outcome: Outcome) -> dg.AssetCheckResult:
+    """A warning: nothing bad was written, and what was good a day ago may go on."""
+    return dg.AssetCheckResult(
+        check_name="no_worse_than_before",
+        passed=no_worse(outcome),
+        severity=dg.AssetCheckSeverity.WARN,
+        description="" if no_worse(outcome) else outcome.reason,
+        metadata=_errors(outcome.judged),
+    )
 
 
 def better_than_the_mean(outcome: Outcome) -> dg.AssetCheckResult:

@@ -2,12 +2,13 @@
 
 A gradient-boosted tree model of ln(rate) on the words of the path template, the words of links to the group's pages
 and where these stand, depth, sitemaps, the types that its pages declare, and the host's trust. It is judged on hosts
-that it has not seen, against the guess that every group is like the mean.
+that it has not seen, against the guess that every group is like the mean, and against its own previous version.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import xxhash
@@ -78,6 +79,18 @@ def _hashed(texts: Sequence[str], columns: int) -> Floats:
     return counts
 
 
+class Known(NamedTuple):
+    """Groups that a model learns from: features (G, F), ln(rate) (G,) and host."""
+
+    features: Floats
+    log_rate: Floats
+    host: Sequence[str]
+
+    def without(self, hosts: set[str]) -> "Known":
+        kept = [place for place, host in enumerate(self.host) if host not in hosts]
+        return Known(self.features[kept], self.log_rate[kept], [self.host[place] for place in kept])
+
+
 @dataclass(frozen=True)
 class Judged:
     """Errors on held-out hosts, mean of |ln(guess/rate)|: of the model, and of the mean of the others."""
@@ -86,24 +99,47 @@ class Judged:
     baseline: float
     squared: float
     """Mean squared error of the model in ln(rate)."""
+    previous: float | None = None
+    """Error of the previous version on the same groups, of whose hosts it had seen as little."""
+    chance: float = 0.0
+    """What chance can make of the difference between the two: two standard errors of its mean."""
 
     @property
     def better(self) -> bool:
         return self.model < self.baseline
 
+    @property
+    def no_worse(self) -> bool:
+        """Whether it may take the place of its previous version."""
+        return self.previous is None or self.model <= self.previous + self.chance
 
-def judge(features: Floats, log_rate: ArrayLike, host: Sequence[str]) -> Judged:
-    """Fit on some hosts, guess for the others, in turn, so that each group is guessed once."""
+
+def judge(features: Floats, log_rate: ArrayLike, host: Sequence[str], before: Known | None = None) -> Judged:
+    """Fit on some hosts, guess for the others, in turn, so that each group is guessed once. `before`: what the previous
+    version learnt from."""
     from sklearn.model_selection import GroupKFold
 
-    target = np.asarray(log_rate, np.float64)
-    guess, mean = np.empty(len(target)), np.empty(len(target))
+    target, hosts = np.asarray(log_rate, np.float64), np.asarray(host)
+    guess, mean, previous = np.empty(len(target)), np.empty(len(target)), np.empty(len(target))
     folds = GroupKFold(n_splits=min(FOLDS, len(set(host))))
-    for seen, held_out in folds.split(features, target, groups=np.asarray(host)):
+    for seen, held_out in folds.split(features, target, groups=hosts):
         guess[held_out] = predict(features[seen], target[seen], features[held_out])
         mean[held_out] = target[seen].mean()
+        if before is not None:
+            then = before.without(set(hosts[held_out].tolist()))
+            if not len(then.host):
+                before = None
+                continue
+            previous[held_out] = predict(then.features, then.log_rate, features[held_out])
     error = guess - target
-    return Judged(float(np.abs(error).mean()), float(np.abs(mean - target).mean()), float((error**2).mean()))
+    judged = Judged(
+        float(np.abs(error).mean()), float(np.abs(mean - target).mean()), float((error**2).mean())
+    )
+    if before is None:
+        return judged
+    theirs = np.abs(previous - target)
+    chance = 2.0 * float(np.std(np.abs(error) - theirs)) / np.sqrt(len(target))
+    return replace(judged, previous=float(theirs.mean()), chance=float(chance))
 
 
 def predict(features: Floats, log_rate: ArrayLike, wanted: Floats) -> Floats:

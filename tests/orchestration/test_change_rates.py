@@ -279,6 +279,28 @@ def test_a_model_worse_than_the_mean_gives_no_priors_and_is_pointed_out(
     assert lake.query("SELECT * FROM cold_priors").num_rows == 0
 
 
+def test_a_model_worse_than_its_previous_version_does_not_take_its_place(
+    harness, lake, many_groups, monkeypatch
+):
+    """The one before learnt from the tables as it read them, at their versions."""
+    harness.execute(*CHAIN)
+    before = rows(lake, "cold_priors")
+    learnt_from = []
+
+    def outdone(*known):
+        learnt_from.append(known[3])
+        return Judged(model=0.5, baseline=1.0, squared=2.0, previous=0.3, chance=0.1)
+
+    monkeypatch.setattr(value_model, "judge", outdone)
+    result = harness.execute("value_model")
+
+    found = check(result, "no_worse_than_before")
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "stays" in found.description
+    assert rows(lake, "cold_priors") == before
+    assert len(learnt_from[0].host) == 40
+
+
 def test_priors_of_a_bad_model_would_stop_the_run(harness, many_groups, monkeypatch):
     """Ablation: the refusal is off, and the blocking check is what is left."""
     bad = value_model.Outcome(pa.table({"host": ["cold.test"]}), worse())

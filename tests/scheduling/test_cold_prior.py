@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
-from crawl_platform.scheduling.cold_prior import Looks, judge, predict
+from crawl_platform.scheduling.cold_prior import Known, Looks, judge, predict
 from crawl_platform.scheduling.group_prior import of_a_new_page
 
 KINDS = {"/": 4.0, "/section/*": 5.0, "/story/*": 1.0, "/about": -4.0, "/p/#.html": -1.0, "/wiki/*": 0.0}
@@ -54,6 +54,22 @@ def test_where_looks_say_nothing_it_is_not_better(web):
     noise = np.random.default_rng(0).permutation(rate)
 
     assert not judge(found.features(), noise, host).better
+
+
+def test_it_is_compared_with_its_previous_version_on_the_same_groups(web):
+    """A model that has lost most of what it learnt from is worse than the one before; one that learns from as much is
+    not. Ablation: beside nothing, or itself, it is no worse."""
+    found, rate, host = web
+    known = Known(found.features(), rate, host)
+    kept = [place for place, name in enumerate(host) if int(name[1:-5]) < 5]
+    poor = known.features[kept], rate[kept], [host[place] for place in kept]
+
+    beside, same = judge(*poor, known), judge(*poor, Known(*poor))
+
+    assert beside.previous is not None
+    assert beside.previous + beside.chance < beside.model
+    assert not beside.no_worse
+    assert same.no_worse
 
 
 def test_judging_on_the_same_hosts_would_flatter_it(web):
