@@ -37,6 +37,7 @@ def conditions(cadence: Cadence) -> dict[str, Condition]:
         "page_values": each(cadence.values_cron),
         "watched_pages": each(cadence.content_cron),
         "crawl_quality": each(cadence.quality_cron),
+        "seed_audit": each(cadence.upkeep_cron),
         "upkeep": each(cadence.upkeep_cron),
     }
 

@@ -21,6 +21,7 @@ from assets import (
     promotion,
     quality,
     schedule,
+    seed_audit,
     upkeep,
 )
 from assets.automation import automate, conditions
@@ -53,6 +54,7 @@ ASSETS = (
     *policy_evaluation.ASSETS,
     *content.ASSETS,
     *quality.ASSETS,
+    *seed_audit.ASSETS,
     *upkeep.ASSETS,
 )
 

@@ -71,6 +71,7 @@ NAMES = {
     "page_ranks": Names(("host", "url")),
     "page_values": Names(("host", "url")),
     "watched_pages": Names(("host", "url")),
+    "seed_audit": Names(("host",)),
     "usage": Names(("host", "url"), "used_at"),
 }
 """Every table that can name a host; `requests` does too, and is kept whole: who asked for what, the purge included."""

@@ -228,9 +228,9 @@ HOSTS = Table(
         _c(
             "event",
             S,
-            "seeded, promoted, excluded, demoted (back to the horizon), purged (its state has left the cell), robots"
-            " (read), robots_given_up (unreachable for too long), preferences (new), backoff (begun), paced (the delay"
-            " in force is another), trap (met), trimmed (its queue).",
+            "seeded, promoted, excluded, demoted (back to the horizon, by a verdict or an operator), purged (its state"
+            " has left the cell), robots (read), robots_given_up (unreachable for too long), preferences (new), backoff"
+            " (begun), paced (the delay in force is another), trap (met), trimmed (its queue).",
             True,
         ),
         _c("state", S, "State after the event: seed, excluded; horizon if demoted.", True),
@@ -343,7 +343,10 @@ REQUESTS = Table(
         _c("request_id", S, "Chosen by the requester; repeated ids are the same request.", True),
         _c("requested_at", TIME, "When it was asked.", True),
         _c(
-            "kind", S, "recrawl, promote, exclude, lift (an exclusion), purge, trim (a queue) or watch.", True
+            "kind",
+            S,
+            "recrawl, promote, exclude, lift (an exclusion), remove (from the seed), purge, trim (a queue) or watch.",
+            True,
         ),
         _c("target", S, "A URL, a host or *.domain.", True),
         _c("requested_by", S, "Person or system.", True),
@@ -816,6 +819,34 @@ CRAWL_QUALITY = Table(
     ),
 )
 
+SEED_AUDIT = Table(
+    "seed_audit",
+    "One seed host that is of no use, or one host that the seed lacks: what `crawl seed audit` and `suggest` say.",
+    "dagster",
+    (
+        _c("host", S, "Hostname.", True),
+        _c("kind", S, "problem (of a seed host) or suggestion (a host outside the seed).", True),
+        _c(
+            "reason",
+            S,
+            "Problems: silent, forbidden, moved, failing, parked, soft_errors, mirrored, no_text; suggestions:"
+            " redirect, canonical, twin, linked.",
+            True,
+        ),
+        _c("evidence", S, "In words.", True),
+        _c("advice", S, "What to do.", True),
+        _c(
+            "others",
+            pa.list_(S),
+            "Other hosts that it is about: target, original, some that point to it.",
+            True,
+        ),
+        _c("strength", I64, "Pages behind a problem, seed hosts behind a suggestion.", True),
+        _c("computed_at", TIME, "When.", True),
+    ),
+    partition_by=(),
+)
+
 UPKEEP = Table(
     "upkeep",
     "One thing that upkeep did to one table.",
@@ -841,6 +872,6 @@ TABLES: dict[str, Table] = {
         FETCHES, LINKS, PAGES, HOSTS, FRONTIER, FLEET_STATS, COMMITS, REQUESTS, DECISIONS,
         HOST_GRAPH, HOST_RANKS, RELATED_HOSTS, PROMOTIONS, PROBATION, URL_GROUPS, CHANGE_RATES, COLD_PRIORS, GROUP_WORK,
         CRAWL_SCHEDULE, POLICY_COMPARISON, POLICY_EVALUATION, NEAR_DUPLICATES, PAGE_RANKS, PAGE_VALUES, WATCHED_PAGES,
-        USAGE, CRAWL_QUALITY, UPKEEP,
+        USAGE, CRAWL_QUALITY, SEED_AUDIT, UPKEEP,
     )
 }  # fmt: skip
