@@ -22,9 +22,8 @@ from crawl_platform.admission.service import Admission
 from crawl_platform.admission.wishes import Wishes
 from crawl_platform.clock import Clock
 from crawl_platform.commit.faults import Faults
-from crawl_platform.commit.manifest import BULK, FAST, Manifest
+from crawl_platform.commit.manifest import BULK, FAST
 from crawl_platform.commit.outbox import Outbox
-from crawl_platform.commit.staging import Row
 from crawl_platform.errors import ConfigurationError, ExchangeError, OwnershipLostError, PlatformError
 from crawl_platform.fetch.client import HttpClient
 from crawl_platform.fetch.dns import DnsCache
@@ -42,8 +41,9 @@ from crawl_platform.fleet.moving import Moving
 from crawl_platform.fleet.parts import Parts
 from crawl_platform.fleet.publisher import Publisher
 from crawl_platform.fleet.purging import Purging
-from crawl_platform.fleet.rows import Origin, snapshot_rows
+from crawl_platform.fleet.rows import Origin
 from crawl_platform.fleet.same_exchange import require_as_far, require_same
+from crawl_platform.fleet.snapshots import Snapshots
 from crawl_platform.fleet.spending import Spending
 from crawl_platform.fleet.stages import FRONTIER
 from crawl_platform.fleet.stops import Watch
@@ -55,6 +55,7 @@ from crawl_platform.frontier.kv import OrderedKV
 from crawl_platform.frontier.lease import Lease, RobotsLease
 from crawl_platform.frontier.promises import renew
 from crawl_platform.settings import Settings
+from crawl_platform.value.interest import Interest
 
 log = logging.getLogger(__name__)
 TICK = 0.05
@@ -69,6 +70,8 @@ PUBLISHING = 2.0
 """Seconds that NATS gets at a stop to take what was committed last."""
 RESTING = 30.0
 """Seconds beyond the longest request that a shard which is to move gets to come to rest."""
+SNAPSHOT_AGAIN = 60.0
+"""Seconds until the first snapshot, and until one that did not become whole is tried again."""
 STARVING_IDLE = 0.5
 """A cell that has nothing to claim for this long (seconds) closes its epoch early."""
 
@@ -111,6 +114,8 @@ class Cell:
             refresh=settings.refresh,
             admission=Admission(book, robots, gates, identities, wishes),
         )
+        self._interest = Interest(settings.root, settings.value)
+        self.frontier.interest = self._interest.in_force()
         self._inbox = Inbox(kv, self.frontier, name, outbox.incarnation)
         self._telemetry = Telemetry(name, settings.fetch.slots, clock)
         self._bulk, self._fast = (self._series(series, faults) for series in (BULK, FAST))
@@ -134,7 +139,8 @@ class Cell:
             lambda: self._wake.set(),
         )
         self._stops = Watch(settings.root, book.stops, clock, self._stops_changed)
-        self._publisher = Publisher(outbox, exchange, settings.lake_root, faults, self._purge_inbox)
+        self._snapshots = Snapshots(self.frontier, self._inbox, self._bulk, outbox, exchange, clock)
+        self._publisher = Publisher(outbox, exchange, settings.lake_root, faults, self._snapshots.purge_inbox)
         self._dns = DnsCache(settings.fetch, AddressGuard(settings.fetch.allow_networks), clock)
         self._client = HttpClient(settings.fetch, settings.identity.user_agent, clock)
         self._addresses = AddressBook(name, exchange, gates, clock, settings.fleet.silence_limit, self._call)
@@ -171,8 +177,6 @@ class Cell:
         self._failure: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._stopping = False
         self._on_hold = False
-        self._purgeable: tuple[int, dict[int, int]] | None = None
-        """Number of the bulk manifest that ends the last snapshot, and what its shards had applied."""
         self._backpressure = Backpressure(
             settings,
             clock,
@@ -454,9 +458,10 @@ class Cell:
 
     async def _report(self) -> None:
         settings = self._settings.commit
-        next_snapshot = self._clock.boottime() + min(settings.snapshot_seconds, 60.0)
+        next_snapshot = self._clock.boottime() + min(settings.snapshot_seconds, SNAPSHOT_AGAIN)
         while True:
             await asyncio.sleep(settings.stats_seconds)
+            self.frontier.interest = self._interest.in_force()
             if (
                 self._backpressure.spool_full
             ):  # what tells of the crawl is no reason to fill the disk in an outage of days
@@ -466,8 +471,9 @@ class Cell:
             if self.frontier.log.due(self.frontier.known):
                 await self._keep_seen()
             if self._clock.boottime() >= next_snapshot:
-                await self._snapshot()
-                next_snapshot = self._clock.boottime() + settings.snapshot_seconds
+                whole = await self._snapshots.take()
+                wait = settings.snapshot_seconds if whole else min(settings.snapshot_seconds, SNAPSHOT_AGAIN)
+                next_snapshot = self._clock.boottime() + wait
                 self._inbox.forget_requests(self._clock.now())
                 self.frontier.moved.forget_guests(self._clock.now(), self._clock.boottime())
 
@@ -476,35 +482,6 @@ class Cell:
         for batch in self.frontier.log.checkpoint(self.frontier.seen):
             self.frontier.kv.write(batch, sync=True)
             await asyncio.sleep(0)
-
-    async def _snapshot(self) -> None:
-        """The state of every shard as `frontier` rows, with the next bulk epoch."""
-        applied, at = self._inbox.stored(), self._clock.now()
-        snapshot_id = f"{self._outbox.incarnation[:12]}-{int(at * 1000):x}"
-        for shard in sorted(self.frontier.shards):
-            rows = await asyncio.to_thread(self._shard_rows, shard, snapshot_id, at)
-            for row in rows:
-                self._bulk.open.rows.add("frontier", row)
-        self._bulk.touch()
-        # An epoch may be closing just now: the last rows come with the one after it at the latest.
-        self._purgeable = (self._outbox.next_number(BULK) + 1, applied)
-
-    async def _purge_inbox(self, confirmed: list[Manifest]) -> None:
-        """Once a whole snapshot is in the lake, messages that it has the effects of may go."""
-        if self._purgeable is None:
-            return
-        last, applied = self._purgeable
-        if all(m.series != BULK or m.number < last for m in confirmed):
-            return
-        self._purgeable = None
-        try:
-            for shard, sequence in applied.items():
-                await self._exchange.purge_inbox(shard, sequence)
-        except ExchangeError as error:
-            log.warning("the inbox is purged after the next snapshot: %s", error)
-
-    def _shard_rows(self, shard: int, snapshot_id: str, at: float) -> list[Row]:
-        return list(snapshot_rows(self.frontier, shard, snapshot_id, at))
 
 
 def _clocks(settings: Settings, rules: HostRules, name: str) -> Clocks:

@@ -53,12 +53,14 @@ class Epoch:
     """URLs that a long list names, ahead of the result that ends it."""
     letters: list[tuple[int, RobotsHop | RobotsReply]] = field(default_factory=list)
     """Messages to other cells' shards."""
+    files: list[StagedFile] = field(default_factory=list)
+    """Rows that were staged ahead: too many to wait in memory."""
     opened_at: float = 0.0
     operations: int = 0
 
     def __bool__(self) -> bool:
         work = (self.rows, self.pages, self.robots, self.arrivals, self.denied, self.letters, self.found)
-        return any(work)
+        return any(work) or bool(self.files)
 
 
 class Series:
@@ -102,7 +104,10 @@ class Series:
 
     async def room(self) -> None:
         """Wait until the open epoch takes more."""
-        while self.open.operations >= self._settings.epoch_operations:
+        while (
+            self.open.operations >= self._settings.epoch_operations
+            or self.open.rows.bytes >= self._settings.epoch_bytes
+        ):
             self._emptied.clear()
             await self._emptied.wait()
 
@@ -142,7 +147,7 @@ class Series:
             number = self._outbox.next_number(self.name)
             rows, blocks = self._rows(epoch, number)
             try:
-                files = await asyncio.to_thread(self._stage, number, rows, blocks)
+                files = (*epoch.files, *await asyncio.to_thread(self._stage, number, rows, blocks))
             except OSError as error:
                 self.blocked = f"can't stage rows: {error}"
                 log.error("%s: %s; no more pages are claimed until it works", self.name, self.blocked)
@@ -155,6 +160,11 @@ class Series:
                 await asyncio.sleep(0)
             with self._stages.of(FRONTIER):
                 return self._commit(epoch, number, files)
+
+    async def stage_ahead(self, rows: dict[str, list[Row]]) -> tuple[StagedFile, ...]:
+        """Stage rows that go with an epoch to come: put the files into its `files`. Raises `OSError`. Files of which
+        nothing comes are swept by upkeep."""
+        return await asyncio.to_thread(self._stage, self._outbox.next_number(self.name), rows, {})
 
     def _stage(
         self, number: int, rows: dict[str, list[Row]], blocks: dict[str, list[Block]]
@@ -207,6 +217,7 @@ class Series:
         epoch.denied += newer.denied
         epoch.found += newer.found
         epoch.letters += newer.letters
+        epoch.files += newer.files
         epoch.operations += newer.operations
 
     def _commit(self, epoch: Epoch, number: int, files: tuple[StagedFile, ...]) -> Manifest | None:
