@@ -61,16 +61,19 @@ UNION SELECT host FROM hosts_now WHERE state = 'excluded'
 """
 VETOED = """
 SELECT target AS host, arg_max(requested_by, requested_at) AS who, arg_max(reason, requested_at) AS why
-FROM requests WHERE kind IN ('remove', 'promote') GROUP BY target HAVING arg_max(kind, requested_at) = 'remove'
+FROM requests WHERE kind = 'promote' OR (kind = 'remove' AND via = 'exchange') GROUP BY target
+HAVING arg_max(kind, requested_at) = 'remove'
 """
-"""An operator has taken them out of the seed, and nobody has asked for them since."""
+"""An operator has taken them out of the seed, and nobody has asked for them since. What only stands in the table was
+refused."""
 REQUESTED = """
 SELECT r.request_id, r.target, r.requested_by, r.reason, r.priority FROM requests r
 LEFT JOIN hosts_now h ON h.host = r.target
 ANTI JOIN promotions p ON p.decision_id = r.request_id
 WHERE r.kind = 'promote' AND (h.host IS NULL OR h.state <> 'seed' OR h.decision_id = r.request_id)
     AND NOT EXISTS (
-        SELECT 1 FROM requests v WHERE v.kind = 'remove' AND v.target = r.target AND v.requested_at > r.requested_at)
+        SELECT 1 FROM requests v WHERE v.kind = 'remove' AND v.via = 'exchange' AND v.target = r.target
+            AND v.requested_at > r.requested_at)
 ORDER BY coalesce(r.priority, 0) DESC, r.requested_at, r.request_id
 """
 PROMOTED = "SELECT host, arg_max(decision_id, decided_at) AS decision_id FROM promotions GROUP BY host"

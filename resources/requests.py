@@ -41,8 +41,8 @@ COLUMNS_READ = [column.name for column in REQUESTS.columns if column.name not in
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A row of `requests`. `at` is UTC seconds; `kind` is recrawl, promote, exclude or lift; purge and trim,
-    which only the commands of these names carry out."""
+    """A row of `requests`. `at` is UTC seconds; `kind` is recrawl, promote, exclude or lift; remove, purge, trim and
+    watch, which only the commands of these names carry out."""
 
     request_id: str
     at: float

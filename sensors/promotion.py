@@ -44,7 +44,7 @@ WHERE dst_host IN (SELECT unnest($hosts::VARCHAR[]))
     AND NOT EXISTS (SELECT 1 FROM fetches f WHERE f.url = l.dst_url)
     AND NOT EXISTS (
         SELECT 1 FROM requests r JOIN promotions p ON p.host = r.target
-        WHERE r.kind = 'remove' AND r.target = l.dst_host AND r.requested_at > p.decided_at)
+        WHERE r.kind = 'remove' AND r.via = 'exchange' AND r.target = l.dst_host AND r.requested_at > p.decided_at)
 GROUP BY dst_host, dst_url
 QUALIFY row_number() OVER (PARTITION BY dst_host ORDER BY count(DISTINCT src_host) DESC, dst_url) <= $most
 ORDER BY dst_host, dst_url

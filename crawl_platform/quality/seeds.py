@@ -99,7 +99,8 @@ barred AS (
     UNION SELECT host FROM known WHERE state = 'excluded'
 ), vetoed AS (
     SELECT target AS host, arg_max(requested_by, requested_at) AS who, arg_max(reason, requested_at) AS why
-    FROM requests WHERE kind IN ('remove', 'promote') GROUP BY target HAVING arg_max(kind, requested_at) = 'remove'
+    FROM requests WHERE kind = 'promote' OR (kind = 'remove' AND via = 'exchange') GROUP BY target
+    HAVING arg_max(kind, requested_at) = 'remove'
 ), newest AS ({_NEWEST}
 ), pointing AS (
     SELECT {_HOST_OF.format(url="redirect_to")} AS host, host AS source, 'redirect' AS way

@@ -19,8 +19,9 @@ LIMITS = Orchestration(profile="demo", promotion_quota=5)
 
 
 def asked(lake: Lake, clock: ManualClock, kind: str, target: str) -> None:
+    via = "table" if kind == "promote" else "exchange"
     append_requests(
-        lake, [Request(f"{kind}-{target}", clock.now(), kind, target, "ada", "table", "because", 1.0)]
+        lake, [Request(f"{kind}-{target}", clock.now(), kind, target, "ada", via, "because", 1.0)]
     )
 
 
