@@ -18,7 +18,7 @@ from crawl_platform.graph.page_links import MAIN, STRENGTHS, importance, linking
 from crawl_platform.graph.pagerank import pagerank
 from crawl_platform.lake.tables import PAGE_RANKS
 from resources.lake import LakeResource, version_metadata
-from resources.page_graph import PageGraph, Refreshed, arcs, keep, refresh, rows_of
+from resources.page_graph import Arcs, PageGraph, Refreshed, keep, refresh, rows_of
 
 GROUP = "content"
 OWNERS = ["team:crawl"]
@@ -74,8 +74,9 @@ def page_ranks(lake: LakeResource) -> dg.MaterializeResult:  # type: ignore[type
     with lake.read("hosts", "host_ranks", at=inputs) as reading:
         seed = reading.table(SEED)["host"].to_pylist()
         trust = {row["host"]: row["trust"] for row in reading.rows(TRUST)}
-    rows, without = ranked_pages(refreshed.graph, seed, trust)
-    checks = [_arcs_are_whole(lake, refreshed), _ranks_are_shares(rows)]
+    arcs = refreshed.graph.arcs()
+    rows, without = ranked_pages(refreshed.graph, arcs, seed, trust)
+    checks = [_arcs_are_whole(lake, refreshed, arcs), _ranks_are_shares(rows)]
     if all(check.passed for check in checks):
         store.overwrite("page_ranks", rows, inputs)
         if commit_id is not None:
@@ -84,7 +85,7 @@ def page_ranks(lake: LakeResource) -> dg.MaterializeResult:  # type: ignore[type
     return dg.MaterializeResult(
         metadata={
             **version_metadata(store, "page_ranks", version, inputs),
-            **_counts(refreshed),
+            **_counts(refreshed, arcs),
             "pages_without_a_row": without,
             **_pictures(rows),
         },
@@ -93,47 +94,49 @@ def page_ranks(lake: LakeResource) -> dg.MaterializeResult:  # type: ignore[type
     )
 
 
-def _counts(refreshed: Refreshed) -> dict[str, Any]:
-    sets, told = refreshed.graph.sets, refreshed.news
+def _counts(refreshed: Refreshed, arcs: Arcs) -> dict[str, Any]:
+    told = refreshed.news
     return {
-        "pages_linked_to": int(np.count_nonzero(linking(sets.target, len(refreshed.graph.pages)))),
-        "pages_read": len(sets.page),
-        "arcs": len(sets.target),
+        "pages_linked_to": int(np.count_nonzero(linking(arcs.target, len(refreshed.graph.pages)))),
+        "pages_read": len(arcs.page),
+        "arcs": len(arcs.target),
         "links_read": refreshed.links,
         "built": f"anew: {told.reason}" if told.anew else "from what has come",
     }
 
 
-def _arcs_are_whole(lake: LakeResource, refreshed: Refreshed) -> dg.AssetCheckResult:
-    sets, versions = refreshed.graph.sets, dict(refreshed.news.versions)
-    strange = int(np.count_nonzero(sets.target >= len(refreshed.graph.pages)))
-    inside = np.ones(len(sets.target), bool)
-    inside[sets.ends[sets.lengths() > 0] - 1] = False
-    repeated = int(np.count_nonzero(inside[:-1] & (sets.target[1:] <= sets.target[:-1])))
-    expected = len(sets.target)
+def _arcs_are_whole(lake: LakeResource, refreshed: Refreshed, arcs: Arcs) -> dg.AssetCheckResult:
+    versions, target = dict(refreshed.news.versions), arcs.target
+    strange = int(np.count_nonzero(target >= len(refreshed.graph.pages)))
+    inside = np.ones(len(target), bool)
+    inside[arcs.ends[np.diff(arcs.ends, prepend=0) > 0] - 1] = False
+    repeated = int(np.count_nonzero(inside[:-1] & (target[1:] <= target[:-1])))
+    expected = len(target)
     if lake.open().rows_and_bytes("links", versions["links"])[0] <= RECOUNTED:
         with lake.read("links", "fetches", at=versions) as reading:
             expected = reading.number(ARCS)
     return dg.AssetCheckResult(
         check_name="arcs_are_whole",
-        passed=not strange and not repeated and expected == len(sets.target),
+        passed=not strange and not repeated and expected == len(target),
         metadata={"arcs_to_nowhere": strange, "arcs_out_of_order": repeated, "arcs_expected": expected},
     )
 
 
-def ranked_pages(graph: PageGraph, seed: list[str], trust: dict[str, float]) -> tuple[pa.Table, int]:
+def ranked_pages(
+    graph: PageGraph, arcs: Arcs, seed: list[str], trust: dict[str, float]
+) -> tuple[pa.Table, int]:
     """(rows of `page_ranks`, pages left out). Only pages of `seed` hosts pass rank on; `trust`: by host."""
     names = graph.hosts.texts.combine_chunks()
     is_seed = pc.is_in(names, value_set=pa.array(seed, names.type)).to_numpy(zero_copy_only=False)
     chosen = is_seed[graph.page_host] & _has_name(graph)
-    read, host = graph.read, graph.sets.host
+    read, host = arcs.page, arcs.host
     if not chosen.any() or not len(read) or not is_seed[host].any():
         return PAGE_RANKS.schema.empty_table(), 0
     trusts = np.array([trust.get(name, 0.0) for name in names.to_pylist()]) * is_seed
     jump = np.zeros(len(graph.pages))
-    jump[read] = starts(graph.front(), host, trusts) * is_seed[host]
-    src, dst = arcs(graph)
-    strength = graph.strength * is_seed[graph.page_host[src]]
+    jump[read] = starts(graph.are_front(read), host, trusts) * is_seed[host]
+    src, dst = arcs.sources(), arcs.target
+    strength = arcs.strength * is_seed[graph.page_host[src]]
     ranks = pagerank(src, dst, len(graph.pages), teleport=jump, weights=strength, tol=TOLERANCE)
     ids = np.flatnonzero(chosen)
     important = importance(ranks[ids])

@@ -4,10 +4,11 @@ A made-up crawl is written into a lake as the fleet does it: pages with 40 links
 power law, a host per 100 links, a tenth of them read. Then more comes: pages with `--share` as many links, half of them
 pages that had other links before, and as many visits that find nothing new.
 
-Each step has a process of its own, one after the other: a full build of what was there at first, the update by what has
-come since (`--rounds` times, from the same state), and a full build of everything. Steps read the lake and keep their
-arrays as the asset does. Told are CPU seconds (all threads), seconds by the clock, and the peak of memory; the
-update's CPU time is compared with the second full build's, and their arrays with each other.
+For the graph of hosts and for that of pages, each step has a process of its own, one after the other: a full build of
+what was there at first, the update by what has come since (`--rounds` times, from the same state), and a full build of
+everything. Steps read the lake and keep their arrays as the assets do. Told are CPU seconds (all threads), seconds by
+the clock, and the peak of memory; the update's CPU time is compared with the second full build's, and their arrays
+with each other.
 """
 
 import argparse
@@ -29,7 +30,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bench.ranks import FIRST, context, verdict
-from crawl_platform.lake.arrays import GRAPHS, current
+from crawl_platform.lake.arrays import GRAPHS
 from crawl_platform.lake.delta import STAGED, DeltaWriter, write_parquet
 from crawl_platform.lake.lake import Lake
 from crawl_platform.lake.tables import TABLES
@@ -38,11 +39,12 @@ Ints = NDArray[np.int64]
 
 LINKS_PER_PAGE, LINKS_PER_HOST, READ, OUTSIDE = 40, 100, 0.1, 0.3
 PAGES_AT_ONCE = 10_000
-PATHS = 20_000
+PATHS = 500
 """Different addresses that a host's links name, at most."""
 BEGUN = datetime(2026, 1, 5, tzinfo=UTC)
 MOST_SHARE = 0.05
 """Of a full build's time, for an update by a hundredth."""
+GRAPHS_KEPT = ("hosts", "pages")
 STEPS = ("full", "update", "again")
 
 
@@ -101,7 +103,7 @@ class MadeUpLake:
         places = pa.array(["main", "nav", "footer", "comments"])
         known = {
             "fetch_id": _ids(ids).take(source), "src_url": _urls(host, pages).take(source),
-            "src_host": host.take(source), "dst_url": _urls(to, self._places(n, PATHS, 2)), "dst_host": to,
+            "src_host": host.take(source), "dst_url": _urls(to, self._places(n, PATHS, 4)), "dst_host": to,
             "position": places.take(pa.array(self.random.choice(4, n, p=[0.5, 0.3, 0.15, 0.05]))),
             "nofollow": pa.array(self.random.random(n) < 0.05), "anchor": "read more",
             "seen_at": self._times(ids).take(source), "cell": "cell-0",
@@ -166,27 +168,37 @@ def write_lake(root: Path, links: int, share: float) -> list[dict[str, int]]:
     return [before, made.versions]
 
 
-def step(name: str, root: Path, versions: dict[str, int]) -> dict[str, Any]:
+def step(graph: str, name: str, root: Path, versions: dict[str, int]) -> dict[str, Any]:
     """One step in this process: the state beside the lake is gone on from, or not."""
     from crawl_platform.graph.host_links import warm
-    from resources import host_graph
+    from resources import host_graph, page_graph
 
     warm()
+    kept = host_graph if graph == "hosts" else page_graph
     lake, begun, cpu = Lake(root), time.monotonic(), time.process_time()
-    refreshed = host_graph.refresh(lake, versions, anew="" if name == "update" else "a step of the benchmark")
+    refreshed: Any = kept.refresh(lake, versions, anew="" if name == "update" else "a step of the benchmark")
     read = time.process_time()
-    host_graph.keep(lake, refreshed)
+    kept.keep(lake, refreshed)
     return {
+        "graph": graph,
         "step": name,
         "anew": refreshed.news.anew,
         "links_read": refreshed.links,
-        "edges": len(refreshed.graph.edges.pair),
-        "hosts": len(refreshed.graph.hosts),
         "cpu_s": round(time.process_time() - cpu, 2),
         "of_it_to_keep_s": round(time.process_time() - read, 2),
         "wall_s": round(time.monotonic() - begun, 2),
         "peak_mb": round(_peak_mb()),
+        **_sizes(refreshed.graph),
     }
+
+
+def _sizes(graph: Any) -> dict[str, int]:
+    layers = (
+        (graph.edges.base, graph.edges.top) if hasattr(graph, "edges") else (graph.sets.base, graph.sets.top)
+    )
+    sizes = [len(layer.pair if hasattr(layer, "pair") else layer.target) for layer in layers]
+    names = {name: len(getattr(graph, name)) for name in ("hosts", "pages") if hasattr(graph, name)}
+    return {**names, "arcs": sizes[0], "arcs_that_changed": sizes[1]}
 
 
 def _peak_mb() -> float:
@@ -195,52 +207,92 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def apart(name: str, root: Path, versions: dict[str, int]) -> dict[str, Any]:
+def apart(graph: str, name: str, root: Path, versions: dict[str, int]) -> dict[str, Any]:
     """`step` in a process of its own: its peak is nobody else's."""
     os.sync()  # what was copied before is not written out at the step's expense
-    command = [sys.executable, "-m", "bench.link_graph", "--step", name, "--root", str(root)]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.link_graph",
+        "--graph",
+        graph,
+        "--step",
+        name,
+        "--root",
+        str(root),
+    ]
     done = subprocess.run([*command, "--versions", json.dumps(versions)], check=True, stdout=subprocess.PIPE)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 def compare(folder: Path, links: int, share: float, rounds: int) -> dict[str, Any]:
-    root, kept = folder / "lake", folder / "kept"
+    root = folder / "lake"
     before, after = write_lake(root, links, share)
-    first = apart("full", root, before)
-    shutil.copytree(root / GRAPHS, kept)
-    updates = []
-    for _ in range(rounds):
-        shutil.rmtree(root / GRAPHS)
-        shutil.copytree(kept, root / GRAPHS)
-        updates.append(apart("update", root, after))
-    shutil.copytree(root / GRAPHS, folder / "updated")
-    again = apart("again", root, after)
-    best = min(updates, key=lambda told: float(told["cpu_s"]))
     return {
         "links": links,
         "lake_mb": round(sum(path.stat().st_size for path in root.rglob("*.parquet")) / 2**20),
-        "state_mb": round(sum(path.stat().st_size for path in (root / GRAPHS).rglob("*.*")) / 2**20),
-        "steps": [first, best, again],
-        "arrays_that_differ": list(differences(folder / "updated", root / GRAPHS)),
-        "verdicts": [verdict("CPU time of a full build's", best["cpu_s"] / again["cpu_s"], MOST_SHARE)],
-        "clock_of_a_full_builds": round(best["wall_s"] / again["wall_s"], 4),
+        **{graph: compare_graph(folder, graph, before, after, rounds) for graph in GRAPHS_KEPT},
     }
 
 
-def differences(one: Path, other: Path) -> Iterator[str]:
-    """Arrays and texts that the states in two folders don't have in common."""
-    for folder in sorted(one.iterdir()):
-        found = [current(path / folder.name) for path in (one, other)]
-        if found[0] is None or found[1] is None:
-            yield folder.name
-            continue
-        for path in sorted(found[0].folder.glob("*.npy")):
-            if not np.array_equal(*(state.array(path.stem) for state in found if state)):
-                yield f"{folder.name}/{path.stem}"
-        for path in (path for path in sorted(found[0].folder.iterdir()) if path.is_dir()):
-            if found[0].texts(path.name) != found[1].texts(path.name):
-                yield f"{folder.name}/{path.name}"
+def compare_graph(
+    folder: Path, graph: str, before: dict[str, int], after: dict[str, int], rounds: int
+) -> dict[str, Any]:
+    root, state, kept, other = folder / "lake", folder / "lake" / GRAPHS, folder / "kept", folder / "other"
+    first = apart(graph, "full", root, before)
+    shutil.copytree(state, kept)
+    updates = []
+    for _ in range(rounds):
+        shutil.rmtree(state)
+        shutil.copytree(kept, state)
+        updates.append(apart(graph, "update", root, after))
+    (other / "lake").mkdir(parents=True)
+    shutil.copytree(state, other / "lake" / GRAPHS)
+    again = apart(graph, "again", root, after)
+    best = min(updates, key=lambda told: float(told["cpu_s"]))
+    found = {
+        "steps": [first, best, again],
+        "state_mb": round(sum(path.stat().st_size for path in state.rglob("*.*")) / 2**20),
+        "arrays_that_differ": list(differences(graph, Lake(other / "lake"), Lake(root))),
+        "verdict": verdict("CPU time of a full build's", best["cpu_s"] / again["cpu_s"], MOST_SHARE),
+        "clock_of_a_full_builds": round(best["wall_s"] / again["wall_s"], 4),
+    }
+    for used in (state, kept, other):
+        shutil.rmtree(used)
+    return found
+
+
+def differences(graph: str, one: Lake, other: Lake) -> Iterator[str]:
+    """Arrays that the states of two lakes don't have in common, layers laid together."""
+    from resources import host_graph, page_graph
+
+    found: list[Any] = [(host_graph if graph == "hosts" else page_graph).load(lake) for lake in (one, other)]
+    graphs = [loaded[0] for loaded in found]
+    layered = [name for name in ("sets", "edges") if hasattr(graphs[0], name)]
+    for name in layered:
+        whole = [getattr(graph, name).whole() for graph in graphs]
+        for column in (
+            "page",
+            "host",
+            "moment",
+            "link_set",
+            "ends",
+            "target",
+            "pair",
+            "counts",
+            "first",
+            "last",
+        ):
+            if hasattr(whole[0], column) and not np.array_equal(*(getattr(w, column) for w in whole)):
+                yield f"{name}.{column}"
+    # A page that nothing links to any more leaves only with a full build.
+    for name in ("hosts", "pages"):
+        if hasattr(graphs[0], name):
+            mine, full = (getattr(graph, name) for graph in graphs)
+            place, known = mine.places(full.keys)
+            if not known.all() or not np.array_equal(mine.ids[place], full.ids):
+                yield name
 
 
 def main() -> None:
@@ -249,12 +301,13 @@ def main() -> None:
     parser.add_argument("--links", type=int, default=5_000_000)
     parser.add_argument("--share", type=float, default=0.01, help="of the links that come anew")
     parser.add_argument("--rounds", type=int, default=3, help="updates, of which the least counts")
+    parser.add_argument("--graph", choices=GRAPHS_KEPT, help=argparse.SUPPRESS)
     parser.add_argument("--step", choices=STEPS, help=argparse.SUPPRESS)
     parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--versions", type=json.loads, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.step:
-        print(json.dumps(step(chosen.step, chosen.root, chosen.versions)))
+        print(json.dumps(step(chosen.graph, chosen.step, chosen.root, chosen.versions)))
         return
     with tempfile.TemporaryDirectory(prefix="bench-link-graph-") as folder:
         told = {"context": context(), **compare(Path(folder), chosen.links, chosen.share, chosen.rounds)}

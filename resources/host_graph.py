@@ -6,7 +6,7 @@ again. After a purge everything begins anew.
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,15 @@ import pyarrow as pa
 from crawl_platform.errors import DamagedStateError
 from crawl_platform.graph.host_links import (
     COUNTS,
+    EdgeLayers,
     Edges,
     Sightings,
     first_sightings,
     updated,
 )
 from crawl_platform.graph.link_kernels import Flags, Keys, Nodes, Places
-from crawl_platform.graph.link_sets import Links, LinkSets, Update, pair_of
-from crawl_platform.graph.names import Names
+from crawl_platform.graph.link_sets import Links, LinkSets, SetLayers, Update, pair_of
+from crawl_platform.graph.names import Names, merged
 from crawl_platform.lake.arrays import GRAPHS, Generation, Texts, current, store
 from crawl_platform.lake.changes import Mark
 from crawl_platform.lake.lake import Lake
@@ -38,12 +39,16 @@ from resources.link_news import (
     marks,
     micros,
     news,
+    pages_of,
 )
 
 FORMAT = 1
 """Of the arrays: what another release has written is built anew."""
 LINK_COLUMNS = ("fetch_id", "src_url", "src_host", "dst_host", "position", "nofollow", "seen_at")
 SETS = ("page", "host", "moment", "link_set", "ends", "target", "counts")
+LAYERS = ("base", "top")
+FOLDED = 8
+"""What has changed is written anew with each update, so it is laid into the base once it is an eighth of that."""
 EDGES = ("pair", "counts", "first", "last")
 
 
@@ -57,13 +62,23 @@ class HostGraph:
     """Hosts by id, the links that pages show, and the edges that they add up to."""
 
     hosts: Names
-    sets: LinkSets
-    edges: Edges
+    sets: SetLayers
+    edges: EdgeLayers
     secret: Keys
 
     @staticmethod
     def empty() -> "HostGraph":
-        return HostGraph(Names(), LinkSets.empty(len(COUNTS)), Edges.empty(), new_secret())
+        return HostGraph(Names(), no_sets(), EdgeLayers(Edges.empty(), Edges.empty()), new_secret())
+
+    def links(self) -> int:
+        """Links between hosts that pages show now, summed over pages."""
+        layers = (self.sets.base, self.sets.top)
+        shown = sum(int(layer.counts[:, 0].sum(dtype=np.int64)) for layer in layers)
+        return shown - int(self.sets.hidden()[1].counts[:, 0].sum(dtype=np.int64))
+
+
+def no_sets(width: int = len(COUNTS), dtype: type[np.integer] = np.uint32) -> SetLayers:
+    return SetLayers(LinkSets.empty(width, dtype), LinkSets.empty(width, dtype))
 
 
 @dataclass(frozen=True)
@@ -76,67 +91,128 @@ class Refreshed:
     orphans: int
     known: int
     """Hosts with an id before."""
+    generation: str
+    """Which state it goes on from; empty: from none."""
 
 
 def new_secret() -> Keys:
     return np.frombuffer(secrets.token_bytes(16), np.uint64).copy()
 
 
-def load(lake: Lake) -> tuple[HostGraph, dict[str, Mark]] | None:
-    """The graph as kept, and at which versions; None: there is none that can be read."""
+def load(lake: Lake) -> tuple[HostGraph, dict[str, Mark], str] | None:
+    """The graph as kept, at which versions, and the name of that state; None: there is none that can be read."""
     kept = current(folder_of(lake))
     if kept is None or kept.facts.get("format") != FORMAT:
         return None
     try:
-        return _loaded(kept), {name: Mark(*told) for name, told in kept.facts["marks"].items()}
+        return _loaded(kept), marks_of(kept), kept.folder.name
     except DamagedStateError:
         return None
 
 
+def marks_of(kept: Generation) -> dict[str, Mark]:
+    return {name: Mark(*told) for name, told in kept.facts["marks"].items()}
+
+
 def _loaded(kept: Generation) -> HostGraph:
     hosts = Names(kept.array("keys"), kept.array("ids"), kept.texts("hosts"))
-    sets = LinkSets(*(kept.array(f"sets.{name}") for name in SETS))
-    edges = Edges(*(kept.array(f"edges.{name}") for name in EDGES))
-    return HostGraph(hosts, sets, edges, kept.array("secret"))
+    edges = EdgeLayers(*(Edges(*(kept.array(f"edges.{layer}.{n}") for n in EDGES)) for layer in LAYERS))
+    return HostGraph(hosts, loaded_sets(kept), edges, kept.array("secret"))
+
+
+def loaded_sets(kept: Generation) -> SetLayers:
+    return SetLayers(*(LinkSets(*(kept.array(f"sets.{layer}.{n}") for n in SETS)) for layer in LAYERS))
 
 
 def refresh(lake: Lake, versions: Mapping[str, int], *, anew: str = "") -> Refreshed:
     """The graph of `links` and `fetches` at these versions. `anew`: why to read everything, though there may be a
     state to go on from. Nothing is kept: see `keep`."""
     found = load(lake)
-    before, since = found if found else (HostGraph.empty(), {})
+    before, since, generation = found if found else (HostGraph.empty(), {}, "")
     told = news(lake, versions, since, anew=anew)
-    base = HostGraph(before.hosts, LinkSets.empty(len(COUNTS)), Edges.empty(), before.secret)
-    return _told(lake, base if told.anew else before, told)
+    if told.anew:
+        before = replace(HostGraph.empty(), hosts=before.hosts, secret=before.secret)
+    return _told(lake, before, told, generation)
 
 
 def keep(lake: Lake, refreshed: Refreshed) -> Path:
     """Make it the state that the next refresh goes on from."""
-    graph, versions = refreshed.graph, refreshed.news.versions
+    graph, versions, told = refreshed.graph, refreshed.news.versions, refreshed.news
+    goes_on = not told.anew and is_current(folder_of(lake), refreshed.generation)
+    sets, same_sets = sets_to_keep(graph.sets, goes_on)
+    edges, same_edges = (
+        graph.edges,
+        goes_on and is_thin(len(graph.edges.top.pair), len(graph.edges.base.pair)),
+    )
+    if not same_edges:
+        edges = EdgeLayers(edges.whole(), Edges.empty())
     arrays: dict[str, Any] = {
         "secret": graph.secret,
         "keys": graph.hosts.keys,
         "ids": graph.hosts.ids,
-        **{f"sets.{name}": getattr(graph.sets, name) for name in SETS},
-        **{f"edges.{name}": getattr(graph.edges, name) for name in EDGES},
+        **sets,
     }
-    texts = {"hosts": Texts(graph.hosts.texts, 0 if refreshed.news.anew else refreshed.known)}
+    for layer in LAYERS:
+        arrays |= {f"edges.{layer}.{name}": getattr(getattr(edges, layer), name) for name in EDGES}
+    same = [*same_sets, *(f"edges.base.{name}" for name in EDGES if same_edges)]
+    arrays = {name: array for name, array in arrays.items() if name not in same}
+    texts = {"hosts": Texts(graph.hosts.texts, 0 if told.anew else refreshed.known)}
     facts = {"format": FORMAT, "marks": marks(lake, versions)}
-    label = "-".join(f"{name}-{version}" for name, version in sorted(versions.items()))
-    return store(folder_of(lake), label, arrays, texts, facts)
+    return store(folder_of(lake), label_of(versions), arrays, texts, facts, same)
 
 
-def _told(lake: Lake, graph: HostGraph, told: News) -> Refreshed:
+def label_of(versions: Mapping[str, int]) -> str:
+    return "-".join(f"{name}-{version}" for name, version in sorted(versions.items()))
+
+
+def is_current(folder: Path, generation: str) -> bool:
+    """Whether nobody has kept another state meanwhile: only then can its files be taken over."""
+    kept = current(folder)
+    return kept is not None and kept.folder.name == generation
+
+
+def is_thin(top: int, base: int) -> bool:
+    """Whether what has changed stays a layer of its own; else it is laid into a new base."""
+    return top * FOLDED < base
+
+
+def sets_to_keep(sets: SetLayers, goes_on: bool) -> tuple[dict[str, Any], list[str]]:
+    """(arrays by name; the names of those that are the same as before)."""
+    same = goes_on and is_thin(len(sets.top.target), len(sets.base.target))
+    if not same:
+        sets = SetLayers(sets.whole(), sets.top.only(sets.top.page[:0]))
+    arrays = {
+        f"sets.{layer}.{name}": getattr(getattr(sets, layer), name) for layer in LAYERS for name in SETS
+    }
+    return arrays, [f"sets.base.{name}" for name in SETS if same]
+
+
+def _told(lake: Lake, graph: HostGraph, told: News, generation: str) -> Refreshed:
     seen = Seen(graph.hosts, graph.secret).read(told.files["fetches"])
-    update, orphans = Update(graph.sets, seen.visits), Orphans(seen.fetches)
+    update, orphans = Update(asked_for(graph.sets, told, seen), seen.visits), Orphans(seen.fetches)
     sightings: list[Sightings] = []
     for rows, found in links_of(lake, told, update, seen, LINK_COLUMNS, orphans):
         sightings = _few([*sightings, _add(rows, update, seen, found)])
     new = update.new()
-    edges = updated(graph.edges, update, new, first_sightings(sightings))
-    hosts = seen.hosts.without(_unused(len(seen.hosts), new, edges)) if told.anew else seen.hosts
-    made = HostGraph(hosts, new, edges, graph.secret)
-    return Refreshed(made, told, orphans.rows, orphans.count(lake, told.versions), len(graph.hosts))
+    sets = changed_sets(graph.sets, new, told)
+    changed = updated(graph.edges, update, new, sets, first_sightings(sightings))
+    hosts, edges = seen.hosts, graph.edges.under(changed)
+    if told.anew:
+        hosts, edges = hosts.without(_unused(len(hosts), new, changed)), EdgeLayers(changed, Edges.empty())
+    made = HostGraph(hosts, sets, edges, graph.secret)
+    orphaned = orphans.count(lake, told.versions)
+    return Refreshed(made, told, orphans.rows, orphaned, len(graph.hosts), generation)
+
+
+def asked_for(sets: SetLayers, told: News, seen: Seen) -> LinkSets:
+    """What is known of the pages that were read, or whose links have come."""
+    if told.anew:
+        return sets.base
+    return sets.only(merged(seen.visits.page, pages_of(told.files["links"], seen.secret)))
+
+
+def changed_sets(sets: SetLayers, new: LinkSets, told: News) -> SetLayers:
+    return SetLayers(new, sets.top) if told.anew else sets.under(new)
 
 
 def _few(sightings: list[Sightings]) -> list[Sightings]:
@@ -174,7 +250,7 @@ def _counts(rows: pa.Table, chosen: Flags) -> Nodes:
 
 def table_of(graph: HostGraph) -> pa.Table:
     """Edges by the names of their hosts, in order of these: columns as in the table `host_graph`."""
-    edges = graph.edges.shown()
+    edges = graph.edges.whole().shown()
     order, texts = _by_name(graph.hosts, edges)
     src, dst = (texts.take(pa.array(ends[order])) for ends in (edges.src, edges.dst))
     counts = dict(

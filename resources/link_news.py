@@ -162,6 +162,12 @@ class Seen:
             self.page_host[self.pages.of(keys)] = host
 
 
+def pages_of(files: Sequence[Path], secret: Keys) -> Keys:
+    """Keys of the pages that hold the links in these files."""
+    parts = [keys_of(coded(rows, "src_url")[1], secret) for rows in tables(files, ("src_url",))]
+    return merged(np.zeros(0, np.uint64), *parts)
+
+
 def coded_keys(rows: pa.Table, name: str, secret: Keys) -> Keys:
     """Key of each row's value."""
     code, values = coded(rows, name)

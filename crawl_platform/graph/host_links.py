@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crawl_platform.graph.link_kernels import Keys, Nodes, Places, latest
-from crawl_platform.graph.link_sets import LinkSets, Update, Visits, pair_of
+from crawl_platform.graph.link_sets import LinkSets, SetLayers, Update, Visits, pair_of
 from crawl_platform.graph.names import find, inserted, keys_of, merged, starts_of
 
 COUNTS = ("links", "nofollow", "main", "editorial")
@@ -66,27 +66,60 @@ class Edges:
     def dst(self) -> Nodes:
         return (self.pair & _LOW).astype(np.uint32)
 
+    def under(self, top: "Edges") -> "Edges":
+        """All of both; of pairs in both as `top` has them."""
+        grown = _with_pairs(self, top.pair)
+        place = np.searchsorted(grown.pair, top.pair)
+        for column in ("counts", "first", "last"):
+            getattr(grown, column)[place] = getattr(top, column)
+        return grown
+
     def shown(self) -> "Edges":
         """Those with a link that is shown now."""
         now = self.counts[:, 0] > 0
         return Edges(self.pair[now], self.counts[now], self.first[now], self.last[now])
 
 
-def updated(edges: Edges, update: Update, new: LinkSets, seen: Sightings) -> Edges:
-    """The edges after an update of link sets whose targets are hosts, to `new`. `seen`: of all links that came."""
+@dataclass(frozen=True)
+class EdgeLayers:
+    """All edges: `base`, and above it `top`, which counts for the pairs that it has."""
+
+    base: Edges
+    top: Edges
+
+    def only(self, pairs: Keys) -> Edges:
+        """Of these pairs (sorted); those that aren't known have no links and were never seen."""
+        made = _with_pairs(Edges.empty(), pairs)
+        for layer in (self.base, self.top):
+            place, known = find(layer.pair, pairs)
+            for column in ("counts", "first", "last"):
+                getattr(made, column)[known] = getattr(layer, column)[place[known]]
+        return made
+
+    def under(self, changed: Edges) -> "EdgeLayers":
+        return EdgeLayers(self.base, self.top.under(changed))
+
+    def whole(self) -> Edges:
+        """All edges in one layer."""
+        return self.base.under(self.top) if len(self.top.pair) else self.base
+
+
+def updated(edges: EdgeLayers, update: Update, new: LinkSets, sets: SetLayers, seen: Sightings) -> Edges:
+    """The edges that change with an update of link sets whose targets are hosts, to `new`; `sets`: all of them then.
+    `seen`: of all links that came."""
     changed = np.flatnonzero(update.changed)
     was = update.before[changed]
     lost = _contributions(update.old, was[was >= 0], -1)
     pair, change = _summed(lost, _contributions(new, changed, 1))
-    grown = _with_pairs(edges, merged(pair, seen.pair))
+    rows, places = new.rows_of(np.union1d(update.read, changed))
+    shown = pair_of(new.host[rows], new.target[places])
+    grown = edges.only(merged(pair, seen.pair, shown))
     place = np.searchsorted(grown.pair, pair)
     grown.counts[place] += change.astype(np.int32)
     place = np.searchsorted(grown.pair, seen.pair)
     grown.first[place] = np.minimum(grown.first[place], seen.moment)
-    _look_again(grown, merged(lost[0]), new)
-    rows, places = new.rows_of(np.union1d(update.read, changed))
-    place = np.searchsorted(grown.pair, pair_of(new.host[rows], new.target[places]))
-    np.maximum.at(grown.last, place, new.moment[rows])
+    _look_again(grown, merged(lost[0]), sets)
+    np.maximum.at(grown.last, np.searchsorted(grown.pair, shown), new.moment[rows])
     return grown
 
 
@@ -125,17 +158,22 @@ def _with_pairs(edges: Edges, pairs: Keys) -> Edges:
     )
 
 
-def _look_again(edges: Edges, pairs: Keys, sets: LinkSets) -> None:
+def _look_again(edges: Edges, pairs: Keys, sets: SetLayers) -> None:
     """Set `last` of these pairs, which pages have left or changed."""
     if not len(pairs):
         return
     ends = (pairs >> _32).astype(np.int64), (pairs & _LOW).astype(np.int64)
-    hosts = int(max(ids.max(initial=0) for ids in (sets.host, sets.target, *ends))) + 1
+    layers = (sets.base, sets.top)
+    known = max(int(ids.max(initial=0)) for layer in layers for ids in (layer.host, layer.target))
+    hosts = max(known, int(ends[0].max()), int(ends[1].max())) + 2
     sources, sinks = np.zeros(hosts, bool), np.zeros(hosts, bool)
     sources[ends[0]] = True
     sinks[ends[1]] = True
     found = np.full(len(pairs), NEVER)
-    latest(sets.host, sets.moment, sets.ends, sets.target, pairs, sources, sinks, found)
+    for layer, hidden in zip(layers, (sets.hidden()[0], np.zeros(0, np.int64)), strict=True):
+        host = layer.host.copy()
+        host[hidden] = hosts - 1  # is asked for by nobody
+        latest(host, layer.moment, layer.ends, layer.target, pairs, sources, sinks, found)
     edges.last[np.searchsorted(edges.pair, pairs)] = found
 
 
@@ -146,6 +184,7 @@ def warm() -> None:
         update = Update(
             LinkSets.empty(width, dtype), Visits(one, np.zeros(1, np.uint32), np.zeros(1, np.int64), one)
         )
-        new = update.new()
+        update.new()
     keys_of(pa.array(["a"]), np.ones(2, np.uint64))
-    _look_again(_with_pairs(Edges.empty(), one), one, new)
+    sets = SetLayers(LinkSets.empty(len(COUNTS)), LinkSets.empty(len(COUNTS)))
+    _look_again(_with_pairs(Edges.empty(), one), one, sets.under(LinkSets.empty(len(COUNTS))))

@@ -55,8 +55,7 @@ class Links(NamedTuple):
     counts: Counts
 
 
-@dataclass(frozen=True)
-class LinkSets:
+class LinkSets(NamedTuple):
     """P pages by key, with host, moment and set of the last success; C links in rows: `ends` (P,), `target` (C,) within
     a row in order, `counts` (C, K)."""
 
@@ -85,11 +84,60 @@ class LinkSets:
         """Links in each row."""
         return np.diff(self.ends, prepend=0)
 
+    def only(self, pages: Keys) -> "LinkSets":
+        """Of these pages (sorted), as far as they are known."""
+        place, known = find(self.page, pages)
+        rows = place[known]
+        _, places = self.rows_of(rows)
+        ends = np.cumsum(self.lengths()[rows])
+        host, moment, link_set = self.host[rows], self.moment[rows], self.link_set[rows]
+        return LinkSets(pages[known], host, moment, link_set, ends, self.target[places], self.counts[places])
+
+    def under(self, top: "LinkSets") -> "LinkSets":
+        """Of all pages of both; of those in both as `top` has them."""
+        at, known = find(self.page, top.page)
+        page = inserted(self.page, at[~known], top.page[~known])
+        row = np.searchsorted(page, top.page)
+        before = inserted(np.arange(len(self.page)), at[~known], np.int64(-1))
+        host, moment, link_set = (np.empty(len(page), column.dtype) for column in self[1:4])
+        for made, old, new in zip((host, moment, link_set), self[1:4], top[1:4], strict=True):
+            made[before >= 0], made[row] = old, new
+        kept, lengths = np.ones(len(page), bool), np.zeros(len(page), np.int64)
+        kept[row], lengths[row] = False, top.lengths()
+        woven_rows = woven(self, top, before, kept, np.cumsum(lengths))
+        return LinkSets(page, host, moment, link_set, *woven_rows)
+
+
+@dataclass(frozen=True)
+class SetLayers:
+    """All pages: `base`, and above it `top`, which counts for the pages that it has. What changes goes into `top`, so
+    that it costs what it is, and not what all is."""
+
+    base: LinkSets
+    top: LinkSets
+
+    def only(self, pages: Keys) -> LinkSets:
+        """Of these pages (sorted), as far as they are known."""
+        return self.base.only(pages).under(self.top.only(pages))
+
+    def under(self, changed: LinkSets) -> "SetLayers":
+        return SetLayers(self.base, self.top.under(changed))
+
+    def whole(self) -> LinkSets:
+        """All pages in one layer."""
+        return self.base.under(self.top) if len(self.top.page) else self.base
+
+    def hidden(self) -> tuple[Places, LinkSets]:
+        """(rows of the base that `top` stands above, what they hold)."""
+        place, known = find(self.base.page, self.top.page)
+        return place[known], self.base.only(self.top.page)
+
 
 @dataclass
 class Update:
-    """`old` with news: first all visits, then links in portions, then `new`. `largest`: of several links of a page
-    to one target the largest counts are kept, else their sum.
+    """`old` with news: first all visits, then links in portions, then `new`. `old` has all pages that news are of, as
+    far as they are known. `largest`: of several links of a page to one target the largest counts are kept, else their
+    sum.
 
     A page of which a visit says that it shows another set loses its links; those of the new set come with the links.
     """
@@ -136,23 +184,12 @@ class Update:
 
     def new(self) -> LinkSets:
         """All pages with the links that they show now."""
-        old, count = self.old, len(self.page)
         fresh = self._gathered()
-        most = len(old.target) + len(fresh.row)
-        ends = np.cumsum(np.bincount(fresh.row, minlength=count))
-        made = (np.zeros(count, np.int64), np.empty(most, np.uint32), _room(old, most))
-        length = weave(
-            self.before,
-            self.kept,
-            (old.ends, old.target, old.counts),
-            (ends, fresh.target, fresh.counts),
-            made,
-            self.largest,
-        )
-        targets, counts = made[1][:length], made[2][:length]
+        ends = np.cumsum(np.bincount(fresh.row, minlength=len(self.page)))
+        made = woven(self.old, fresh, self.before, self.kept, ends, self.largest)
         self.changed = ~self.kept
         self.changed[fresh.row] = True
-        return LinkSets(self.page, self.host, self.moment, self.link_set, made[0], targets, counts)
+        return LinkSets(self.page, self.host, self.moment, self.link_set, *made)
 
     def _gathered(self) -> Links:
         if not self._fresh:
@@ -165,8 +202,17 @@ class Update:
         return self._fresh.pop()
 
 
-def _room(old: LinkSets, most: int) -> Counts:
-    return np.empty((most, old.counts.shape[1]), old.counts.dtype)
+def woven(
+    old: LinkSets, fresh: LinkSets | Links, before: Places, kept: Flags, ends: Places, largest: bool = False
+) -> tuple[Places, Nodes, Counts]:
+    """Ends, targets and counts of rows: of `old` (row before[r]) where they are kept, and of `fresh`, whose rows end at
+    `ends`."""
+    most = len(old.target) + len(fresh.target)
+    counts = np.empty((most, old.counts.shape[1]), old.counts.dtype)
+    made = (np.zeros(len(before), np.int64), np.empty(most, np.uint32), counts)
+    given = (ends, fresh.target, fresh.counts)
+    length = weave(before, kept, (old.ends, old.target, old.counts), given, made, largest)
+    return made[0], made[1][:length], made[2][:length]
 
 
 def _combined(links: Links, largest: bool) -> Links:

@@ -8,7 +8,7 @@ generation is as good as none. Texts only grow: their files are linked from one 
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,12 +87,18 @@ def store(
     arrays: Mapping[str, NDArray[Any]],
     texts: Mapping[str, Texts],
     facts: Mapping[str, Any],
+    same: Collection[str] = (),
 ) -> Path:
-    """Write a generation and make it the current one; returns its folder. `label` begins its name."""
+    """Write a generation and make it the current one; returns its folder. `label` begins its name. `same`: arrays that
+    are those of the former generation, which are linked and not written again."""
     former = current(folder)
     draft = folder / f"{label}-{secrets.token_hex(4)}"
     draft.mkdir(parents=True)
     digests = {}
+    if former is not None:
+        for name in same:
+            os.link(former.folder / f"{name}.npy", draft / f"{name}.npy")
+            digests[name] = former._card.digests[name]
     for name, array in arrays.items():
         np.save(draft / f"{name}.npy", array)
         digests[name] = _digest(array)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_platform.graph import host_links
-from crawl_platform.graph.host_links import NEVER, Edges, Sightings, first_sightings, updated
-from crawl_platform.graph.link_sets import Links, LinkSets, Update, Visits, pair_of, together
+from crawl_platform.graph.host_links import NEVER, EdgeLayers, Edges, Sightings, first_sightings, updated
+from crawl_platform.graph.link_sets import Links, LinkSets, SetLayers, Update, Visits, pair_of, together
 
 HOSTS, PAGES = 4, 9
 """Page p is of host p mod HOSTS; keys of pages and sets are these numbers plus one."""
@@ -50,7 +50,8 @@ class Graph:
     """Link sets and edges, told of portions."""
 
     def __init__(self) -> None:
-        self.sets, self.edges, self.told = LinkSets.empty(4), Edges.empty(), []
+        self.layers = SetLayers(LinkSets.empty(4), LinkSets.empty(4))
+        self.edge_layers, self.told = EdgeLayers(Edges.empty(), Edges.empty()), []
 
     def tell(self, visits: list[Visit]) -> None:
         self.told += visits
@@ -61,15 +62,32 @@ class Graph:
             np.array([v.moment for v in visits]),
             np.array([v.set_among(self.told) + 1 for v in visits], np.uint64),
         )
-        update = Update(self.sets, together([told]))
+        update = Update(self.layers.only(np.unique(told.page)), together([told]))
         shown = np.array([v.number + 1 for v in visits], np.uint64)
         earlier = {int(key) - 1 for key in update.wanting(shown)}
         sightings = []
         for visit in [*visits, *(v for v in self.told if v.number in earlier and v not in visits)]:
             sightings += self._add(update, visit)
+        self.finish(update, sightings)
+
+    def finish(self, update: Update, sightings: list[Sightings]) -> None:
         new = update.new()
-        self.edges = updated(self.edges, update, new, first_sightings(sightings))
-        self.sets = new
+        self.layers = self.layers.under(new)
+        changed = updated(self.edge_layers, update, new, self.layers, first_sightings(sightings))
+        self.edge_layers = self.edge_layers.under(changed)
+
+    def lay_down(self) -> None:
+        """What has changed goes into the base."""
+        self.layers = SetLayers(self.layers.whole(), LinkSets.empty(4))
+        self.edge_layers = EdgeLayers(self.edge_layers.whole(), Edges.empty())
+
+    @property
+    def sets(self) -> LinkSets:
+        return self.layers.whole()
+
+    @property
+    def edges(self) -> Edges:
+        return self.edge_layers.whole()
 
     def _add(self, update: Update, visit: Visit) -> list[Sightings]:
         links = visit.shows if isinstance(visit.shows, tuple) else ()
@@ -114,12 +132,14 @@ def counted(visits: list[Visit]) -> dict[tuple[int, int], tuple[int, ...]]:
     }  # fmt: skip
 
 
-@given(crawls())
+@given(crawls(), st.integers(0, 3))
 @settings(max_examples=60, deadline=None)
-def test_any_sequence_of_updates_equals_a_full_build_and_a_count_link_by_link(portions):
+def test_any_sequence_of_updates_equals_a_full_build_and_a_count_link_by_link(portions, laid_down):
     steps, full = Graph(), Graph()
-    for portion in portions:
+    for number, portion in enumerate(portions):
         steps.tell(portion)
+        if number == laid_down:
+            steps.lay_down()
     full.tell([visit for portion in portions for visit in portion])
 
     assert steps.rows() == full.rows() == counted(steps.told)
@@ -175,10 +195,9 @@ def test_links_that_come_after_their_visit_are_added():
     graph, visit = Graph(), Visit(0, 0, 10, ((1, True, False),))
     graph.tell([Visit(0, 0, 10, ())])
     update = Update(graph.sets, together([]))
-    seen = first_sightings(graph._add(update, visit))
+    graph.finish(update, graph._add(update, visit))
 
-    edges = updated(graph.edges, update, update.new(), seen)
-
+    edges = graph.edges
     assert edges.counts.tolist() == [[1, 1, 0, 1, 1]]
     assert (edges.first.tolist(), edges.last.tolist()) == ([10], [10])
 

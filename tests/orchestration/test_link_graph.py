@@ -66,7 +66,12 @@ def grow(crawl, clock, day):
     crawl.commit()
 
 
-def test_each_update_is_what_one_query_over_everything_says_and_reads_only_what_has_come(lake, crawl, clock):
+@pytest.mark.parametrize("folded", [0, pytest.param(10**9, marks=pytest.mark.long)])
+def test_each_update_is_what_one_query_over_everything_says_and_reads_only_what_has_come(
+    lake, crawl, clock, monkeypatch, folded
+):
+    """`folded`: what has changed stays a layer of its own, or never does."""
+    monkeypatch.setattr(host_graph, "FOLDED", folded)
     for day in range(4):
         grow(crawl, clock, day)
 
@@ -93,6 +98,28 @@ def test_a_set_that_is_shown_again_is_looked_up(lake, crawl, clock):
         _, edges = brought_up_to_date(lake)
 
         assert rows_of(edges) == asked(lake)
+
+
+def test_the_base_is_not_written_again_until_an_eighth_has_changed(lake, crawl, clock):
+    small_web(crawl)
+    brought_up_to_date(lake)
+
+    def inode():
+        return next(folder_of(lake).glob("*/sets.base.target.npy")).stat().st_ino
+
+    before = inode()
+    clock.advance(60)
+    crawl.visit("https://seed-0.test/", "https://another.test/")
+    crawl.commit()
+    brought_up_to_date(lake)
+    assert inode() == before
+
+    for seed in range(6):
+        crawl.visit(f"https://seed-{seed}.test/", *(f"https://new-{n}.test/" for n in range(40)))
+    crawl.commit()
+    _, edges = brought_up_to_date(lake)
+    assert inode() != before
+    assert rows_of(edges) == asked(lake)
 
 
 def test_nothing_new_is_nothing_read(lake, crawl):
@@ -143,7 +170,7 @@ def test_what_upkeep_writes_anew_is_not_read_again(lake, crawl):
 def test_a_state_that_is_damaged_or_of_another_release_is_built_anew(lake, crawl, monkeypatch):
     small_web(crawl)
     _, before = brought_up_to_date(lake)
-    path = next(folder_of(lake).glob("*/edges.counts.npy"))
+    path = next(folder_of(lake).glob("*/edges.base.counts.npy"))
     path.write_bytes(path.read_bytes()[:-1])
 
     refreshed, after = brought_up_to_date(lake)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from crawl_platform.graph.page_links import STRENGTHS
-from resources.page_graph import PageGraph, arcs, folder_of, keep, load, refresh
+from resources import host_graph
+from resources.page_graph import PageGraph, folder_of, keep, load, refresh
 from tests.orchestration.made_up_crawl import small_web
 from tests.orchestration.test_link_graph import grow, rewrite, versions
 
@@ -23,15 +24,22 @@ def brought_up_to_date(lake):
 
 def named(graph: PageGraph):
     urls = np.array(graph.pages.texts.to_pylist())
-    src, dst = arcs(graph)
-    return sorted(zip(urls[src].tolist(), urls[dst].tolist(), graph.strength.tolist(), strict=True))
+    arcs = graph.arcs()
+    return sorted(
+        zip(urls[arcs.sources()].tolist(), urls[arcs.target].tolist(), arcs.strength.tolist(), strict=True)
+    )
 
 
 def asked(lake):
     return [tuple(row.values()) for row in lake.query(ARCS).to_pylist()]
 
 
-def test_each_update_is_what_one_query_over_everything_says_and_reads_only_what_has_come(lake, crawl, clock):
+@pytest.mark.parametrize("folded", [0, pytest.param(10**9, marks=pytest.mark.long)])
+def test_each_update_is_what_one_query_over_everything_says_and_reads_only_what_has_come(
+    lake, crawl, clock, monkeypatch, folded
+):
+    """`folded`: what has changed stays a layer of its own, or never does."""
+    monkeypatch.setattr(host_graph, "FOLDED", folded)
     for day in range(4):
         grow(crawl, clock, day)
 
@@ -50,8 +58,9 @@ def test_pages_know_their_host_and_front_pages_are_known(lake, crawl):
     hosts = np.array(graph.hosts.texts.to_pylist())[graph.page_host].tolist()
     urls = graph.pages.texts.to_pylist()
     assert all(url.startswith(f"https://{host}/") for url, host in zip(urls, hosts, strict=True))
-    read = [urls[page] for page in graph.read]
-    assert [url.count("/") == 3 and url.endswith("/") for url in read] == graph.front().tolist()
+    read = graph.arcs().page
+    fronts = [urls[page].count("/") == 3 and urls[page].endswith("/") for page in read]
+    assert graph.are_front(read).tolist() == fronts
 
 
 def test_the_strongest_of_several_links_counts_and_comments_do_not(lake, crawl):
@@ -89,7 +98,7 @@ def test_pages_that_rows_no_longer_name_leave_and_other_ids_stay(lake, crawl):
 def test_a_damaged_state_is_built_anew(lake, crawl):
     small_web(crawl)
     brought_up_to_date(lake)
-    path = next(folder_of(lake).glob("*/sets.target.npy"))
+    path = next(folder_of(lake).glob("*/sets.base.target.npy"))
     path.write_bytes(path.read_bytes()[:-1])
 
     assert brought_up_to_date(lake).news.reason == "there is no earlier state"
