@@ -259,4 +259,5 @@ def _found(url: DiscoveredUrl) -> Found:
     return Found(
         url.url, url.depth, url.value or value_at(url.depth), 0,
         url.kind, url.sitemap, url.lastmod, url.vouched, url.level,
+        anchor=None if url.value > 1.0 else "",
     )  # fmt: skip

@@ -172,9 +172,10 @@ class PageAnswers:
         depth = lease.record.depth + 1
         value = value_at(depth)
         follow: dict[str, Found] = {}
-        for (target, _, _), (barred, _) in links.items():
+        told = self._p.frontier.interest is not None
+        for (target, _, _), (barred, anchor) in links.items():
             if not barred and target not in follow:
-                follow[target] = Found(target, depth, value)
+                follow[target] = Found(target, depth, value, anchor=anchor if told else None)
         pages = () if facts.nofollow else (*facts.next, *facts.prev, *[url for _, url in facts.hreflang])
         for pointer in (facts.meta_refresh, facts.canonical, *facts.frames, *pages[:MOST_POINTERS]):
             target_url = self._known_as(pointer) if pointer else None

@@ -303,7 +303,9 @@ def _found(task: _Task, parsed: Sitemap) -> Iterator[Found]:
             depth = _depth_of(url) if record.kind == SITEMAP else max(record.depth, 1)
             # What a sitemap may list its own host has agreed to: no stranger has named it.
             agreed = (host_of(url),) if record.kind == SITEMAP else ()
-            yield Found(url, depth, value_at(depth), sitemap=lease.url, lastmod=lastmod, vouched=agreed)
+            yield Found(
+                url, depth, value_at(depth), sitemap=lease.url, lastmod=lastmod, vouched=agreed, anchor=""
+            )
             lastmod = 0.0  # it is the page's own, not that of its translations
     for place, entry in enumerate(parsed.index):
         url = canonicalize(entry.loc)

@@ -7,7 +7,7 @@ stays in its durable queue until its epoch commits, so a crash redelivers it.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 
@@ -116,6 +116,8 @@ class Frontier:
         """Address pinned per host, as far as known: the address gate is looked at before a claim."""
         self.promised_anew: list[str] = []
         """Hosts of which something else was promised when their pages were queued: for `promises.renew`."""
+        self.interest: Callable[[str, str], float] | None = None
+        """(URL, anchor) → how much more than another such a new link is worth, by what the crawl is for."""
         self.denied: list[Lease] = []
         """Claimed URLs that are not fetched after all, each with its reason; the next plan drops them."""
 

@@ -69,6 +69,8 @@ class Found:
     lastmod: float = 0.0
     vouched: tuple[str, ...] = ()
     level: int = 0
+    anchor: str | None = None
+    """Text of the link that shows it, for `Frontier.interest`; None: its place in the queue goes by `value` alone."""
 
 
 def value_at(depth: int) -> float:

@@ -282,18 +282,19 @@ class Links:
         door, text, key, digest = stranger
         if self.fresh and found.kind == PAGE:
             self.fresh -= 1
-            entry = self._entry(door, found, template)
+            entry = self._entry(door, found, template, found.value)
             entry.lane, entry.rank, entry.deadline = FRESHLANE, int(self._now * 1000), 0
             place = _place(door, entry)
         elif found.kind == PAGE and not found.sitemap and not found.lastmod:
-            like = template, found.depth, found.hops, found.value
+            ahead = self._ahead(found)
+            like = template, found.depth, found.hops, ahead
             if like not in door.places:
-                entry = self._entry(door, found, template)
+                entry = self._entry(door, found, template, ahead)
                 plain = not entry.deadline
                 door.places[like] = _place_found(door, entry) if plain else _place(door, entry)
             place = door.places[like]
         else:
-            entry = self._entry(door, found, template)
+            entry = self._entry(door, found, template, self._ahead(found))
             self._listed.entered(door.host, entry, found)
             place = _place(door, entry)
         plan = self._plan
@@ -307,12 +308,19 @@ class Links:
             plan.batch.changes[deadline] = place.waiting
             door.moves.append(Move(DEADLINE, place.deadline, found.url, place.waiting))
 
-    def _entry(self, door: Door, found: Found, template: str) -> UrlRecord:
-        """The record of a new URL."""
+    def _ahead(self, found: Found) -> float:
+        """The value by which it is queued."""
+        interest = self._frontier.interest
+        if interest is None or found.anchor is None:
+            return found.value
+        return found.value * interest(found.url, found.anchor)
+
+    def _entry(self, door: Door, found: Found, template: str, ahead: float) -> UrlRecord:
+        """The record of a new URL, queued as if it were worth `ahead`."""
         entry = UrlRecord(
             state=QUEUED,
             lane=DISCOVERY,
-            rank=max(self._over.discovery_rank(found.value), 0),
+            rank=max(self._over.discovery_rank(ahead), 0),
             depth=found.depth,
             hops=found.hops,
             # More than 1 is a place in the queue, not a worth: by that revisits are planned, also those of others.

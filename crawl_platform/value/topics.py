@@ -97,6 +97,21 @@ class Topics:
                 by_type.setdefault(name, []).append(topic.name)
         return by_type
 
+    @cached_property
+    def _beginnings(self) -> tuple[str, ...]:
+        """What URLs that match a pattern begin with."""
+        return tuple({pattern.partition("*")[0] for topic in self.entries for pattern in topic.urls})
+
+    def may_say(self, url: str, anchor: str) -> bool:
+        """Whether `of_link` could find anything: a look at the words alone, at a fifth of its cost. Mostly it can't."""
+        if "%" in url or not anchor.isascii() or url.partition("://")[2].startswith(self._beginnings):
+            return True
+        whole, begun, lengths = self._phrases
+        found = words(f"{url} {anchor}")
+        return not whole.keys().isdisjoint(found) or any(
+            word[:length] in begun for length in lengths for word in found
+        )
+
     def of_link(self, url: str, anchors: Iterable[str] = ()) -> Strengths:
         """What the URL of a page and the texts of links to it say. Of its anchors the one that says most counts."""
         host_and_path = url.partition("://")[2]

@@ -38,6 +38,29 @@ def test_a_url_has_its_group_from_its_text_when_it_enters() -> None:
     assert groups == {"story/12-a-long-title": group("/story/*"), "about": group("/about")}
 
 
+@pytest.mark.parametrize("interested", [True, False], ids=["by topic", "ablation: in order"])
+def test_a_new_url_on_topic_goes_ahead_at_once_and_is_worth_what_its_depth_says(interested: bool) -> None:
+    rig = FrontierRig(A)
+    if interested:
+        rig.frontier.interest = lambda url, anchor: 8.0 if "wind" in url + anchor else 1.0
+    plain = [Found(url(f"{n}"), 2, value_at(2), anchor="more") for n in range(3)]
+    told = [
+        Found(url("wind"), 2, value_at(2), anchor=""),
+        Found(url("z"), 2, value_at(2), anchor="wind power"),
+    ]
+    unasked = [Found(url("wind-of-old"), 2, value_at(2))]
+
+    rig.apply(lambda planner: planner.discover_all([*plain, *unasked, *told], A))
+
+    first = set()
+    for _ in range(2):
+        lease = rig.claim_page()
+        first.add(lease.url)
+        rig.finish(lease)
+    assert (first == {url("wind"), url("z")}) is interested
+    assert known(rig, url("wind-of-old")).value == known(rig, url("2")).value == value_at(2)
+
+
 def test_what_urls_teach_about_their_host_survives_a_restart() -> None:
     rig = FrontierRig(A)
     rig.discover(*(url(f"wiki/{chr(97 + n)}x") for n in range(10)))
