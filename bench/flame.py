@@ -1,4 +1,4 @@
-"""Where the CPU of a cell's thread goes, as a flame graph: `python -m bench.flame docs/flame.svg [--seconds S]`.
+"""Where the CPU of a cell's thread goes, as a flame graph: `python -m bench.flame [docs/flame.svg] [--json]`.
 
 The product crawls the web of `bench.crawl` while the cell's stacks are sampled by CPU time
 (`bench.throughput.sampled`). A bar is as wide as a function's share, with whom it calls above it; the title of a bar
@@ -7,10 +7,12 @@ tells its share. Bars of less than `LEAST` are left out, and so is everything be
 
 import argparse
 import html
+import json
 import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +62,20 @@ def _short(frame: str) -> str:
         frame = frame.rpartition(mark)[2]
     place = frame.find("crawl_platform/")
     return frame[place + len("crawl_platform/") :] if place >= 0 else frame
+
+
+def shares(root: Bar) -> dict[str, float]:
+    """Function → its share with whom it calls, the largest first; a function that calls itself counts once."""
+    found: Counter[str] = Counter()
+
+    def walk(bar: Bar, within: frozenset[str]) -> None:
+        for name, above in bar.above.items():
+            if name not in within:
+                found[name] += above.samples
+            walk(above, within | {name})
+
+    walk(root, frozenset())
+    return {name: round(n / root.samples, 4) for name, n in found.most_common() if n >= LEAST * root.samples}
 
 
 def svg(root: Bar, title: str) -> str:
@@ -123,14 +139,22 @@ def _until(condition: Callable[[], bool], what: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("target", type=Path, help="the SVG to write")
+    parser.add_argument("target", type=Path, nargs="?", help="the SVG to write")
+    parser.add_argument(
+        "--json", action="store_true", help="print the share of each function as one JSON object"
+    )
     parser.add_argument("--seconds", type=float, default=25.0)
     parser.add_argument("--hosts", type=int, default=200)
     asked = parser.parse_args()
+    if asked.target is None and not asked.json:
+        parser.error("name the SVG to write, or ask for --json")
     workload = Workload(asked.hosts, 140_000, 1.0, True)
     root = tree(sample(workload, asked.seconds))
-    asked.target.write_text(svg(root, f"CPU of a cell's loop, {root.samples} samples of 4 ms"))
-    print(f"{asked.target}: {root.samples} samples", file=sys.stderr)
+    if asked.target is not None:
+        asked.target.write_text(svg(root, f"CPU of a cell's loop, {root.samples} samples of 4 ms"))
+        print(f"{asked.target}: {root.samples} samples", file=sys.stderr)
+    if asked.json:
+        print(json.dumps({"samples": root.samples, "shares": shares(root)}))
 
 
 if __name__ == "__main__":

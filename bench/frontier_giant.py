@@ -1,4 +1,4 @@
-"""One host of millions of queued URLs among millions of others: `python -m bench.frontier_giant --folder DIR`.
+"""One host of millions of queued URLs among millions of others: `python -m bench.frontier_giant [--json]`.
 
 Each step in a process of its own, over a store as `bench.frontier` makes it (past the page cache): the store is filled,
 the seen set's checkpoint written, a start timed, epochs of pages and links worked off, claims of the host itself taken,
@@ -12,10 +12,11 @@ import random
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bench.frontier import HOSTS, NOW, SECTIONS, SHARDS, Bench, disk, fill, host_name, known, opened
 from crawl_platform.frontier.absorb import absorb
@@ -142,25 +143,54 @@ STEPS: dict[str, Callable[[Path, int, int], dict[str, Any]]] = {
 }
 
 
+def inside(step: str, folder: Path, urls: int, giant: int) -> dict[str, Any]:
+    """A step in this process, with the peak of its memory."""
+    found = STEPS[step](folder, urls, giant)
+    return found | {"peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}
+
+
+def outside(step: str, folder: Path, urls: int, giant: int) -> dict[str, Any]:
+    """The same in a process of its own."""
+    command = [
+        sys.executable,
+        "-m",
+        "bench.frontier_giant",
+        "--inside",
+        "--step",
+        step,
+        "--folder",
+        str(folder),
+    ]
+    done = subprocess.run(
+        [*command, "--urls", str(urls), "--giant", str(giant)], check=True, stdout=subprocess.PIPE
+    )
+    return cast(dict[str, Any], json.loads(done.stdout))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--urls", type=int, default=20_000_000, help="known URLs in all")
     parser.add_argument("--giant", type=int, default=5_000_000, help="of these, in the queue of one host")
     parser.add_argument(
-        "--folder", type=Path, required=True, help="where the store is made (a disk); it is kept"
+        "--folder",
+        type=Path,
+        help="where the store is made and kept (a disk); for the time of the run by default",
     )
     parser.add_argument("--step", choices=STEPS, action="append", help="only these")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    for step in chosen.step or STEPS:
-        if chosen.inside:
-            found = STEPS[step](chosen.folder, chosen.urls, chosen.giant)
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-            print(json.dumps({"step": step, **found, "peak_rss_mb": peak}), flush=True)
-            continue
-        command = [sys.executable, "-m", "bench.frontier_giant", "--inside", "--step", step]
-        sizes = ["--urls", str(chosen.urls), "--giant", str(chosen.giant)]
-        subprocess.run([*command, *sizes, "--folder", str(chosen.folder)], check=True)
+    if chosen.inside:
+        print(json.dumps(inside(chosen.step[0], chosen.folder, chosen.urls, chosen.giant)))
+        return
+    found: dict[str, Any] = {"urls": chosen.urls, "giant": chosen.giant}
+    with tempfile.TemporaryDirectory(prefix="bench-giant-") as made:
+        for step in chosen.step or STEPS:
+            found[step] = outside(step, chosen.folder or Path(made), chosen.urls, chosen.giant)
+            if not chosen.json:
+                print(step, found[step], flush=True)
+    if chosen.json:
+        print(json.dumps(found))
 
 
 if __name__ == "__main__":

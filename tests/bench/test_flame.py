@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from bench.flame import svg, tree
+from bench.flame import shares, svg, tree
 
 LOOP = "/x/python3.11/asyncio/runners.py:Runner.run"
 STACKS = [
@@ -21,6 +21,15 @@ def test_a_bar_holds_what_its_function_calls_and_the_loop_is_left_out() -> None:
         "nats/client.py:<lambda>": 60,
     }
     assert root.above["fleet/worker.py:Worker.run"].above["digest/page.py:Page.read"].samples == 30
+
+
+def test_shares_count_what_a_function_calls_and_one_that_calls_itself_once() -> None:
+    again = f"main;{LOOP};a;b;a 100"
+
+    assert shares(tree([*STACKS, again])) == {
+        "a": 0.5, "b": 0.5, "nats/client.py:<lambda>": 0.3, "fleet/worker.py:Worker.run": 0.2,
+        "digest/page.py:Page.read": 0.15,
+    }  # fmt: skip
 
 
 def test_the_picture_is_xml_with_a_bar_and_its_share_for_each_function() -> None:
