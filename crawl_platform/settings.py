@@ -545,8 +545,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def with_rules(self, rules: Iterable[HostRule]) -> HostSettings:
         """The sections with these rules applied in order. Raises `ConfigurationError` for what is no setting."""
-        sections = {name: getattr(self, name) for name in HostSettings.__struct_fields__}
+        sections, where = {name: getattr(self, name) for name in HostSettings.__struct_fields__}, "scope"
         for rule in rules:
+            where = f"[[hosts]] {rule.match}: scope"
             for name, section in sections.items():
                 sections[name] = _overridden(section, getattr(rule, name), f"[[hosts]] {rule.match}: {name}")
         _require_delays(sections["politeness"])
@@ -556,7 +557,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ConfigurationError("promises.lead is a part of promises.within: it must be below 1")
         for name, section in sections.items():
             check_numbers(name, section)
-        _require_scope(sections["scope"])
+        _require_scope(where, sections["scope"])
         return HostSettings(**sections)
 
     def require_contact(self) -> None:
@@ -611,10 +612,10 @@ def _require_citizenship(citizenship: Citizenship) -> None:
         raise ConfigurationError("citizenship.purposes must name what the crawl is for")
 
 
-def _require_scope(scope: Scope) -> None:
-    check_patterns("scope", (*scope.include, *scope.exclude, *scope.depths))
+def _require_scope(where: str, scope: Scope) -> None:
+    check_patterns(where, (*scope.include, *scope.exclude, *scope.depths))
     if any(most < 0 for most in scope.depths.values()):
-        raise ConfigurationError("scope.depths can't be negative")
+        raise ConfigurationError(f"{where}.depths can't be negative")
 
 
 def _require_payment(payment: Payment, signing: Signing) -> None:

@@ -14,7 +14,7 @@ from crawl_platform.settings import Identity, Politeness, Settings
 from crawl_platform.simulation.verdict import overlaps, short_gaps
 from resources.local_fleet import reload_fleet
 from tests.fleet.harness import Fleet, eventually
-from tests.fleet.sites import Plan, serve
+from tests.fleet.sites import Plan, page_of, serve
 
 HOST, ADDRESS = 0.05, 0.4
 LISTED = Politeness(host_delay=HOST, address_delay=ADDRESS, front_ends="cdn.txt", front_end_rate=15.0)
@@ -93,3 +93,28 @@ def test_a_supervisor_that_is_told_to_reload_what_is_wrong_goes_on_as_it_was(tmp
 
         assert fleet.pid("cell-0") == pid
         fleet.stop()
+
+
+@pytest.mark.long
+def test_a_scope_that_is_made_narrower_keeps_what_it_leaves_out_from_being_fetched(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with (
+        serve(tmp_path, Plan("one.test", 60)) as world,
+        Fleet(home, world.web, politeness=Politeness(host_delay=0.1, address_delay=0.1)) as fleet,
+    ):
+        fleet.start()
+        fleet.seed()
+        fleet.wait_requests(6)
+
+        with (home / settings_module.CONFIG_NAME).open("a") as config:
+            config.write('\n[[hosts]]\nmatch = "one.test"\nscope.exclude = ["/p*3.html$"]\n')
+        reload_fleet(home)
+        narrow = fleet.clock.boottime()
+        fleet.wait_quiet()
+        log = [page_of(entry.path) for entry in fleet.requests() if entry.start_boot > narrow]
+        fleet.stop()
+
+    left_out = [page for page in world.sites["one.test"].pages if page.endswith("3.html")]
+    assert len(left_out) == 6
+    assert set(log) & set(left_out) == set()
+    assert len(log) > 20
