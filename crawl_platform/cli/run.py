@@ -14,6 +14,7 @@ from crawl_platform import settings as settings_module
 from crawl_platform.cli.crawl import Crawl
 from crawl_platform.cli.options import home_option
 from crawl_platform.cli.output import count_text
+from crawl_platform.cli.seed_file import SeedFile
 from crawl_platform.cli.seed_import import seed_from
 from crawl_platform.errors import ConfigurationError, PlatformError
 from crawl_platform.fleet.seeding import crawlable, said
@@ -37,7 +38,7 @@ PROGRESS_EVERY = 5.0
     "--seeds",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Hosts or URLs to start from, one a line; # starts a comment.",
+    help="Hosts or URLs to start from: one a line (# starts a comment), or a top list as `crawl seed import` reads it.",
 )
 @click.option("--contact", metavar="MAIL", help="Mail or URL that site owners can write to (required once).")
 @click.option("--agent", metavar="NAME", help="Product name in the user agent.")
@@ -82,8 +83,7 @@ def up(
     process = start_supervisor(settings, companions(settings, dagster=dagster), outlives_us=detach)
     wait_until_running(settings, process)
     if seeds is not None:
-        with seeds.open(encoding="utf-8", errors="replace") as lines:
-            count = seed_from(Crawl(settings), lines, "seed list").hosts
+        count = seed_from(Crawl(settings), SeedFile(seeds), "seed list").hosts
         click.echo(f"{count_text(count, 'seed host')} handed to the fleet")
     _say_running(settings, dagster)
     if not detach:
@@ -139,11 +139,8 @@ def _configure(
 
 def _require_seeds(path: Path) -> None:
     """Raise `ConfigurationError` before anything is started if no line of the file names a host."""
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        if not any(crawlable(said(line)) for line in lines):
-            raise ConfigurationError(
-                f"{path} names no host that can be crawled: write one host or URL a line"
-            )
+    if not any(crawlable(said(line)) for line in SeedFile(path)):
+        raise ConfigurationError(f"{path} names no host that can be crawled: write one host or URL a line")
 
 
 def companions(settings: Settings, *, dagster: bool = True) -> list[Companion]:
