@@ -4,6 +4,8 @@ All tables stand on one version vector: `host_ranks` and `related_hosts` read `h
 that the graph was computed from. Decisions taken from the ranks belong to `assets/promotion.py`.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -12,12 +14,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from assets.automation import DAILY
-from assets.plots import histogram, rank_curve
+from assets.plots import histogram, rank_curve, trend
 from assets.related_hosts import GRAPH_INPUTS, GROUP, OWNERS, labels_of, numbered, related_hosts
 from crawl_platform.graph.harmonic import harmonic
 from crawl_platform.graph.host_rank import HostRanks, rank_hosts
 from crawl_platform.graph.independence import independent_support, support
 from crawl_platform.graph.independence import related_hosts as clusters_of
+from crawl_platform.graph.shape import Shape, shape
 from crawl_platform.graph.spam import MOST_EXCESS, set_by_strangers
 from crawl_platform.lake.tables import HOST_RANKS
 from resources.host_graph import Refreshed, keep, refresh, table_of
@@ -36,6 +39,11 @@ HAVING max(happened_at) <= (SELECT max(started_at) FROM fetches) - INTERVAL {PRO
 
 RECOUNTED = 5_000_000
 """Rows of `links` up to which the sum over all edges is compared with a count in the database: some seconds."""
+STANDING = """
+SELECT count(*) FILTER (state = 'seed') AS seed_hosts, count(*) FILTER (state = 'excluded') AS excluded_hosts,
+    coalesce(sum(known_urls) FILTER (state = 'seed'), 0)::BIGINT AS frontier_urls
+FROM hosts_now
+"""
 LINKS_BETWEEN_HOSTS = "SELECT count(*) FROM links_now WHERE src_host <> dst_host"
 
 
@@ -74,13 +82,20 @@ def link_graph(lake: LakeResource, config: GraphConfig) -> dg.MaterializeResult:
     refreshed = refresh(store, inputs, anew=_reason(config, commit_id))
     edges = table_of(refreshed.graph)
     checks = [_links_have_their_fetch(refreshed), _edges_add_up(edges, _expected(lake, refreshed, inputs))]
+    with lake.read("hosts", at=inputs) as reading:
+        standing = reading.rows(STANDING)[0]
+    found = refreshed.graph.edges.whole().shown()
+    looks = shape(found.src, found.dst, len(refreshed.graph.hosts))
+    sizes = _sizes(looks, edges, standing)
+    refreshed = replace(refreshed, graph=refreshed.graph.grown(**sizes))
     version = store.overwrite("host_graph", edges, inputs)
     if commit_id is not None and all(check.passed for check in checks):
         keep(store, refreshed)
     return dg.MaterializeResult(
         metadata={
             **version_metadata(store, "host_graph", version, inputs),
-            **_graph_counts(edges),
+            **sizes,
+            **_pictures(looks, refreshed.graph.growth),
             "links_read": refreshed.links,
             "built": f"anew: {refreshed.news.reason}" if refreshed.news.anew else "from what has come",
             "dagster/column_lineage": _edge_lineage(),
@@ -113,15 +128,41 @@ def _links_have_their_fetch(refreshed: Refreshed) -> dg.AssetCheckResult:
     )
 
 
-def _graph_counts(edges: pa.Table) -> dict[str, Any]:
-    read = set(edges["src_host"].to_pylist())
-    linked = set(edges["dst_host"].to_pylist())
-    in_links = edges.group_by("dst_host").aggregate([("src_host", "count")])["src_host_count"].to_numpy()
+def _sizes(looks: Shape, edges: pa.Table, standing: dict[str, int]) -> dict[str, int]:
+    """Of the graph, as Dagster draws them over time. The horizon: hosts that are linked to and were not read."""
     return {
-        "hosts": len(read | linked),
+        "hosts": len(looks.reach),
         "edges": edges.num_rows,
-        "horizon_hosts": len(linked - read),
-        "in_links": histogram("Hosts by number of hosts that link to them", "linking hosts", in_links),
+        "links": int(edges["links"].to_numpy().sum()),
+        "horizon_hosts": int(np.sum(looks.leave == 0)),
+        "components": len(looks.components),
+        "largest_component": int(looks.components.max(initial=0)),
+        **standing,
+    }
+
+
+def _pictures(looks: Shape, growth: Sequence[dict[str, int]]) -> dict[str, Any]:
+    moments = np.array([point["moment"] for point in growth], float)
+    hours = (moments - moments.max(initial=0)) / 3_600e6
+    series = {name: [point[f"{name}_hosts"] for point in growth] for name in ("seed", "horizon")}
+    return {
+        "in_links": histogram("Hosts by number of hosts that link to them", "linking hosts", looks.reach),
+        "out_links": histogram(
+            "Hosts by number of hosts that they link to", "linked hosts", looks.leave[looks.leave > 0]
+        ),
+        "component_sizes": histogram(
+            "Components by number of hosts", "hosts", looks.components, of="components"
+        ),
+        "growth": trend("Hosts of the graph", "hosts", hours, series),
+        "growth_of_edges": trend(
+            "Edges of the graph", "edges", hours, {"edges": [point["edges"] for point in growth]}
+        ),
+        "growth_of_the_frontier": trend(
+            "URLs known to the frontier",
+            "URLs",
+            hours,
+            {"URLs": [point["frontier_urls"] for point in growth]},
+        ),
     }
 
 

@@ -49,6 +49,8 @@ SETS = ("page", "host", "moment", "link_set", "ends", "target", "counts")
 LAYERS = ("base", "top")
 FOLDED = 8
 """What has changed is written anew with each update, so it is laid into the base once it is an eighth of that."""
+MOST_POINTS = 400
+"""Of the growth that are remembered; then every other one is forgotten."""
 EDGES = ("pair", "counts", "first", "last")
 
 
@@ -65,10 +67,20 @@ class HostGraph:
     sets: SetLayers
     edges: EdgeLayers
     secret: Keys
+    growth: tuple[dict[str, Any], ...] = ()
+    """What its size was after earlier updates; `moment` is that of the last visit by then (µs since 1970)."""
 
     @staticmethod
     def empty() -> "HostGraph":
         return HostGraph(Names(), no_sets(), EdgeLayers(Edges.empty(), Edges.empty()), new_secret())
+
+    def grown(self, **sizes: int) -> "HostGraph":
+        """With its present size in `growth`, unless nothing has come since the last one."""
+        moment = max(int(layer.moment.max(initial=0)) for layer in (self.sets.base, self.sets.top))
+        if self.growth and self.growth[-1]["moment"] >= moment:
+            return self
+        points = self.growth if len(self.growth) < MOST_POINTS else self.growth[::2]
+        return replace(self, growth=(*points, {"moment": moment, **sizes}))
 
     def links(self) -> int:
         """Links between hosts that pages show now, summed over pages."""
@@ -117,7 +129,9 @@ def marks_of(kept: Generation) -> dict[str, Mark]:
 def _loaded(kept: Generation) -> HostGraph:
     hosts = Names(kept.array("keys"), kept.array("ids"), kept.texts("hosts"))
     edges = EdgeLayers(*(Edges(*(kept.array(f"edges.{layer}.{n}") for n in EDGES)) for layer in LAYERS))
-    return HostGraph(hosts, loaded_sets(kept), edges, kept.array("secret"))
+    return HostGraph(
+        hosts, loaded_sets(kept), edges, kept.array("secret"), tuple(kept.facts.get("growth", ()))
+    )
 
 
 def loaded_sets(kept: Generation) -> SetLayers:
@@ -131,7 +145,7 @@ def refresh(lake: Lake, versions: Mapping[str, int], *, anew: str = "") -> Refre
     before, since, generation = found if found else (HostGraph.empty(), {}, "")
     told = news(lake, versions, since, anew=anew)
     if told.anew:
-        before = replace(HostGraph.empty(), hosts=before.hosts, secret=before.secret)
+        before = replace(HostGraph.empty(), hosts=before.hosts, secret=before.secret, growth=before.growth)
     return _told(lake, before, told, generation)
 
 
@@ -157,7 +171,7 @@ def keep(lake: Lake, refreshed: Refreshed) -> Path:
     same = [*same_sets, *(f"edges.base.{name}" for name in EDGES if same_edges)]
     arrays = {name: array for name, array in arrays.items() if name not in same}
     texts = {"hosts": Texts(graph.hosts.texts, 0 if told.anew else refreshed.known)}
-    facts = {"format": FORMAT, "marks": marks(lake, versions)}
+    facts = {"format": FORMAT, "marks": marks(lake, versions), "growth": graph.growth}
     return store(folder_of(lake), label_of(versions), arrays, texts, facts, same)
 
 
@@ -199,7 +213,7 @@ def _told(lake: Lake, graph: HostGraph, told: News, generation: str) -> Refreshe
     hosts, edges = seen.hosts, graph.edges.under(changed)
     if told.anew:
         hosts, edges = hosts.without(_unused(len(hosts), new, changed)), EdgeLayers(changed, Edges.empty())
-    made = HostGraph(hosts, sets, edges, graph.secret)
+    made = HostGraph(hosts, sets, edges, graph.secret, graph.growth)
     orphaned = orphans.count(lake, told.versions)
     return Refreshed(made, told, orphans.rows, orphaned, len(graph.hosts), generation)
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from crawl_platform.graph.link_sets import pair_of
+from crawl_platform.graph.names import starts_of
 from crawl_platform.graph.pagerank import pagerank
 from crawl_platform.graph.spam import MOST_DOUBT, Flags, Floats, HostPairs, spam_evidence
 
@@ -31,12 +33,14 @@ class HostRanks(NamedTuple):
 
 def host_pairs(src: ArrayLike, dst: ArrayLike, links: ArrayLike, n: int) -> HostPairs:
     """Collapse repeated arcs into one and drop a host's links to itself."""
-    tail, head = np.asarray(src, np.int64), np.asarray(dst, np.int64)
-    count = np.asarray(links, np.float64)
+    tail, head, count = np.asarray(src), np.asarray(dst), np.asarray(links, np.float64)
     kept = (tail != head) & (count > 0)
-    key, where = np.unique(tail[kept] * n + head[kept], return_inverse=True)
-    total = np.bincount(where, weights=count[kept], minlength=len(key)).astype(np.float64)
-    return HostPairs(key // n, key % n, total)
+    pair, count = pair_of(tail[kept], head[kept]), count[kept]
+    if np.any(pair[1:] <= pair[:-1]):  # the graph's own edges come in order, each once
+        order = np.argsort(pair, kind="stable")
+        first = starts_of(pair[order])
+        pair, count = pair[order][first], np.add.reduceat(count[order], first)
+    return HostPairs((pair >> np.uint64(32)).astype(np.int64), pair.astype(np.uint32).astype(np.int64), count)
 
 
 def rank_hosts(

@@ -1,5 +1,7 @@
 """The graph of hosts, brought up to date by what has come: always what one query over everything says."""
 
+import dataclasses
+
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -114,6 +116,7 @@ def test_the_base_is_not_written_again_until_an_eighth_has_changed(lake, crawl, 
     brought_up_to_date(lake)
     assert inode() == before
 
+    clock.advance(60)
     for seed in range(6):
         crawl.visit(f"https://seed-{seed}.test/", *(f"https://new-{n}.test/" for n in range(40)))
     crawl.commit()
@@ -212,7 +215,39 @@ def test_the_asset_goes_on_from_what_it_kept(harness, crawl, lake, clock):
 
     assert event.metadata["built"].value == "from what has come"
     assert event.metadata["links_read"].value == 8
+    kept = load(lake)[0]
+    assert [point["links"] for point in kept.growth] == [6, 8]
+    assert kept.growth[1]["edges"] == event.metadata["edges"].value
     assert lake.query("SELECT * FROM host_graph ORDER BY ALL").to_pylist() == asked(lake)
+
+
+def test_growth_is_remembered_when_something_has_come_and_thinned_out(lake, crawl, clock, monkeypatch):
+    monkeypatch.setattr(host_graph, "MOST_POINTS", 4)
+    small_web(crawl)
+    graph = brought_up_to_date(lake)[0].graph.grown(links=0)
+
+    assert graph.grown(links=1) is graph
+    for links in range(1, 5):
+        clock.advance(60)
+        crawl.visit("https://seed-0.test/", "https://another.test/")
+        crawl.commit()
+        graph = dataclasses.replace(refresh(lake, versions(lake)).graph, growth=graph.growth).grown(
+            links=links
+        )
+
+    assert [point["links"] for point in graph.growth] == [0, 2, 4]
+
+
+@pytest.mark.long
+def test_the_pictures_of_the_graph(pictures, harness, crawl):
+    small_web(crawl)
+
+    (event,) = harness.execute("link_graph").asset_materializations_for_node("link_graph")
+
+    drawn = [name for name, value in event.metadata.items() if "data:image/png" in str(value.value)]
+    assert {"in_links", "out_links", "component_sizes", "growth", "growth_of_edges"} <= set(drawn)
+    assert event.metadata["seed_hosts"].value == 52
+    assert event.metadata["horizon_hosts"].value > 0
 
 
 def test_before_the_first_commit_nothing_is_kept(harness, crawl, lake):
