@@ -8,6 +8,7 @@ import pytest
 from crawl_platform.fleet.client import merged
 from crawl_platform.fleet.inbox import Arrival, Inbox
 from crawl_platform.fleet.messages import (
+    AdmitMany,
     Appraise,
     Discover,
     DiscoveredUrl,
@@ -19,7 +20,8 @@ from crawl_platform.fleet.messages import (
 )
 from crawl_platform.frontier.trim import TrimOrder, orders
 from crawl_platform.testing.builders import FrontierRig
-from tests.frontier.scenes import A, known, url
+from crawl_platform.web.host import shard_of
+from tests.frontier.scenes import A, B, known, url
 
 
 def part(name: str, starts_at: float, **hosts: int) -> ScheduleWindow:
@@ -102,3 +104,35 @@ def test_a_url_of_which_no_value_is_said_is_worth_what_its_depth_says() -> None:
     )
 
     assert [known(rig, url(path)).value for path in ("root", "deep", "x")] == [1.0, 0.25, 0.9]
+
+
+def test_many_hosts_are_admitted_by_one_message_each_with_its_event_once() -> None:
+    rig = FrontierRig(A, B)
+    sent = AdmitMany(
+        ((A, (DiscoveredUrl(url("1")),)), (B, (DiscoveredUrl(url("1", B)), DiscoveredUrl(url("2", B), 1))),
+         ("no host", ()), (A, (DiscoveredUrl(url("2")),))),
+        "a list", True,
+    )  # fmt: skip
+    message = decode_inbox(encode(sent))
+    inbox = Inbox(rig.kv, rig.frontier, "cell-1", "incarnation")
+    arrival = Arrival(0, 7, message, rig.clock.now())
+
+    events = [(row["host"], row["event"], row["detail"]) for _, row in inbox.rows([arrival])]
+    rig.apply(lambda planner: inbox.apply(planner, [arrival]))
+
+    assert events == [(A, "seeded", "a list"), (B, "seeded", "a list")]
+    assert [rig.frontier.hosts[host].record.trusted for host in (A, B)] == [True, True]
+    assert [known(rig, url(path, host), host).depth for host in (A, B) for path in ("1", "2")] == [0, 0, 0, 1]
+    assert inbox.stored() == {0: 7}
+
+
+def test_many_hosts_of_which_one_is_of_another_shard_are_not_admitted() -> None:
+    ours = next(host for n in range(99) if shard_of(host := f"h{n}.test", 2) == 0)
+    stray = next(host for n in range(99) if shard_of(host := f"h{n}.test", 2) == 1)
+    rig = FrontierRig(ours, stray, n_shards=2)
+    inbox = Inbox(rig.kv, rig.frontier, "cell-1", "incarnation")
+
+    sent = AdmitMany(((ours, ()), (stray, ())), "a list", True)
+
+    assert inbox.arrival("inbox.0", 1, encode(sent), 0.0) is None
+    assert inbox.ignored == 1
