@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from assets.automation import DAILY
@@ -257,25 +258,25 @@ def ranked_hosts(reading: Reading) -> pa.Table:
     """
     edges = reading.table("SELECT * FROM host_graph ORDER BY src_host, dst_host")
     known = {row["host"]: row for row in reading.rows("SELECT host, state, trusted FROM hosts_now")}
-    hosts = sorted({*edges["src_host"].to_pylist(), *edges["dst_host"].to_pylist(), *known})
+    ends = [edges["src_host"], edges["dst_host"]]
+    hosts = sorted({*known, *(host for end in ends for host in pc.unique(end).to_pylist())})
     states = [known[h]["state"] if h in known else "horizon" for h in hosts]
     trusted = np.array(
         [bool(h in known and known[h]["trusted"] and known[h]["state"] == "seed") for h in hosts]
     )
     if not trusted.any() or not edges.num_rows:
         return HOST_RANKS.schema.empty_table()
-    number = {host: i for i, host in enumerate(hosts)}
+    every_src, every_dst = (pc.index_in(end, value_set=pa.array(hosts)).to_numpy() for end in ends)
     editorial = edges["editorial"].to_numpy()
-    demoted = {host for host, known_as in known.items() if known_as["state"] == "horizon"}
-    votes = (editorial > 0) & np.array([host not in demoted for host in edges["src_host"].to_pylist()])
-    src = np.array([number[h] for h in edges["src_host"].to_pylist()])[votes]
-    dst = np.array([number[h] for h in edges["dst_host"].to_pylist()])[votes]
-    n = len(hosts)
+    demoted = np.array([host in known and known[host]["state"] == "horizon" for host in hosts])
+    votes = (editorial > 0) & ~demoted[every_src]
+    src, dst, n = every_src[votes], every_dst[votes], len(hosts)
     ranks = rank_hosts(src, dst, editorial[votes], n, trusted)
     cluster = clusters_of(numbered(labels_of(reading, hosts)), n)
     has_standing = trusted | (_past_probation(reading, hosts) & (np.array(states) == "seed"))
     proven = has_standing[src]
-    strangers = set_by_strangers(*_pairs_of(edges, number, has_standing), n)
+    asked = has_standing[every_src]
+    strangers = set_by_strangers(every_src[asked], every_dst[asked], editorial[asked] > 0, n)
     by_strangers = strangers.excess >= MOST_EXCESS
     columns = {
         "host": hosts,
@@ -296,16 +297,6 @@ def ranked_hosts(reading: Reading) -> pa.Table:
         "by_strangers": by_strangers,
     }
     return pa.table(columns, schema=HOST_RANKS.schema)
-
-
-def _pairs_of(
-    edges: pa.Table, number: dict[str, int], standing: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Edges from hosts of standing: source, target, and whether the source has set a link itself."""
-    src = np.array([number[host] for host in edges["src_host"].to_pylist()])
-    dst = np.array([number[host] for host in edges["dst_host"].to_pylist()])
-    kept = standing[src]
-    return src[kept], dst[kept], edges["editorial"].to_numpy()[kept] > 0
 
 
 def _past_probation(reading: Reading, hosts: list[str]) -> NDArray[np.bool_]:
