@@ -30,7 +30,7 @@ PARKED = (
     r"domain parking|parked (free|by|with)|the domain .{1,80} is for sale"
 )
 PARKED_CHARACTERS = 1_500
-"""A page that says so and says more than this is about domains."""
+"""A first page that says so and says more than this is about domains."""
 NAMED = 5
 """Hosts that a finding names."""
 SUPPORT = 2
@@ -65,7 +65,7 @@ WITH seed AS (
     FROM newest SEMI JOIN seed USING (host) GROUP BY host
 ), content AS (
     SELECT host, count(*) AS pages, count(*) FILTER (text_hash IS NULL) AS empty,
-        count(*) FILTER (length(text) < {PARKED_CHARACTERS}
+        count(*) FILTER (regexp_full_match(url, 'https?://[^/]+/') AND length(text) < {PARKED_CHARACTERS}
             AND regexp_matches(lower(concat_ws(' ', title, text)), '{PARKED}')) AS parked
     FROM pages_now SEMI JOIN seed USING (host)
     WHERE coalesce(kept, 'all') <> 'facts' AND coalesce(kind, 'html') IN ('html', 'text') GROUP BY host
@@ -216,9 +216,9 @@ def _failing(row: Row) -> Finding | None:
 
 
 def _parked(row: Row) -> Finding | None:
-    if not row["parked"] or row["parked"] < HALF * row["pages"]:
+    if not row["parked"]:
         return None
-    evidence = f"pages that say that the domain is for sale or parked: {row['parked']} of {row['pages']}"
+    evidence = "its first page says that the domain is for sale or parked, and little else"
     return _found(row, "parked", evidence, _remove(row), row["parked"])
 
 
