@@ -252,7 +252,11 @@ def change_rates(lake: LakeResource) -> dg.MaterializeResult:  # type: ignore[ty
 def estimated_rates(reading: Reading) -> pa.Table:
     """Rows of `change_rates`, by host and group; none before the first check of any page."""
     groups = reading.table("SELECT host, group_id, template FROM url_groups ORDER BY host, group_id")
-    checks = reading.table(CHECKS)
+    return rates_of(groups, reading.table(CHECKS))
+
+
+def rates_of(groups: pa.Table, checks: pa.Table) -> pa.Table:
+    """The same of any `groups` (host, group_id, template) and checks of their pages (rows as of `CHECKS`)."""
     if not checks.num_rows:
         return CHANGE_RATES.schema.empty_table()
     names = list(zip(groups["host"].to_pylist(), groups["group_id"].to_pylist(), strict=True))

@@ -21,6 +21,7 @@ from assets import (
     promotion,
     quality,
     schedule,
+    secondary_groups,
     seed_audit,
     upkeep,
 )
@@ -49,6 +50,7 @@ ASSETS = (
     *link_graph.ASSETS,
     *promotion.ASSETS,
     *change_rates.ASSETS,
+    *secondary_groups.ASSETS,
     *schedule.ASSETS,
     *policy_comparison.ASSETS,
     *policy_evaluation.ASSETS,

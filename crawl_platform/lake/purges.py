@@ -67,6 +67,7 @@ NAMES = {
     "change_rates": Names(("host",)),
     "cold_priors": Names(("host",)),
     "group_work": Names(("host",)),
+    "secondary_groups": Names(("host",)),
     "near_duplicates": Names(("host", "url", "representative")),
     "page_ranks": Names(("host", "url")),
     "page_values": Names(("host", "url")),

@@ -582,6 +582,33 @@ COLD_PRIORS = Table(
     partition_by=(),
 )
 
+SECONDARY_GROUPS = Table(
+    "secondary_groups",
+    "Pages of one host that declare one type, or to which links in one position lead, whatever their templates.",
+    "dagster",
+    (
+        _c("host", S, "Hostname.", True),
+        _c("group_id", I32, "Group, unique within its host, and the same for ever.", True),
+        _c(
+            "kind",
+            S,
+            "type (declared, JSON-LD) or position (of links to it; sitemap and feed list it).",
+            True,
+        ),
+        _c("name", S, "The type or position.", True),
+        _c("pages", I64, "Pages fetched. A page may be in several groups.", True),
+        _c("primary_groups", I64, "Path templates among them.", True),
+        _c("primary_template", S, "The most frequent one."),
+        _c("primary_share", F64, "Share of the pages that have it.", True),
+        _c("checks", I64, "Successful fetches that could see a change.", True),
+        _c("changed", I64, "Of these, fetches that found one.", True),
+        _c("rate", F64, "Expected changes per day of a page; null before any check."),
+        _c("rate_low", F64, "10th percentile of the belief about `rate`."),
+        _c("rate_high", F64, "90th percentile of the belief about `rate`."),
+    ),
+    partition_by=(),
+)
+
 GROUP_WORK = Table(
     "group_work",
     "One bucket of pages of one URL group that are alike, as of the last snapshot of their shard.",
@@ -871,6 +898,7 @@ TABLES: dict[str, Table] = {
     for t in (
         FETCHES, LINKS, PAGES, HOSTS, FRONTIER, FLEET_STATS, COMMITS, REQUESTS, DECISIONS,
         HOST_GRAPH, HOST_RANKS, RELATED_HOSTS, PROMOTIONS, PROBATION, URL_GROUPS, CHANGE_RATES, COLD_PRIORS, GROUP_WORK,
+        SECONDARY_GROUPS,
         CRAWL_SCHEDULE, POLICY_COMPARISON, POLICY_EVALUATION, NEAR_DUPLICATES, PAGE_RANKS, PAGE_VALUES, WATCHED_PAGES,
         USAGE, CRAWL_QUALITY, SEED_AUDIT, UPKEEP,
     )

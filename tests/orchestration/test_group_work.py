@@ -172,7 +172,7 @@ def test_every_url_is_in_one_bucket_and_a_window_stands_on_them(harness, crawl, 
     crawl.report()
     crawl.commit()
 
-    made = harness.execute("group_work", "crawl_schedule")
+    made = harness.execute("group_work", "secondary_groups", "crawl_schedule")
 
     (summed,) = made.asset_materializations_for_node("group_work")
     assert summed.metadata["urls"].value == 6
