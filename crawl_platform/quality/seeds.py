@@ -65,8 +65,10 @@ WITH seed AS (
     FROM newest SEMI JOIN seed USING (host) GROUP BY host
 ), content AS (
     SELECT host, count(*) AS pages, count(*) FILTER (text_hash IS NULL) AS empty,
-        count(*) FILTER (regexp_full_match(url, 'https?://[^/]+/') AND length(text) < {PARKED_CHARACTERS}
-            AND regexp_matches(lower(concat_ws(' ', title, text)), '{PARKED}')) AS parked
+        count(*) FILTER (CASE
+            WHEN NOT ends_with(url, '/') OR NOT regexp_full_match(url, 'https?://[^/]+/') THEN false
+            WHEN length(text) >= {PARKED_CHARACTERS} THEN false
+            ELSE regexp_matches(lower(concat_ws(' ', title, text)), '{PARKED}') END) AS parked
     FROM pages_now SEMI JOIN seed USING (host)
     WHERE coalesce(kept, 'all') <> 'facts' AND coalesce(kind, 'html') IN ('html', 'text') GROUP BY host
 ), judged AS (
@@ -88,7 +90,8 @@ FROM seed s LEFT JOIN entered e USING (host) LEFT JOIN asked a USING (host) LEFT
 LEFT JOIN content c USING (host) LEFT JOIN judged j USING (host) LEFT JOIN copied d USING (host)
 ORDER BY s.host
 """
-"""What was fetched of each seed host, in numbers."""
+"""What was fetched of each seed host, in numbers. A CASE stops where an AND would look for words of parked domains
+in every page: half of the time."""
 
 POINTED = f"""
 WITH known AS (SELECT host, state, coalesce(trusted, false) AS trusted FROM hosts_now),
