@@ -214,7 +214,9 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         executor_of(str(tmp_path / "none.yaml"))
 
 
-@pytest.mark.parametrize("asset", ["link_graph", "host_ranks", "near_duplicates", "page_values"])
+@pytest.mark.parametrize(
+    "asset", ["link_graph", "host_ranks", "page_ranks", "near_duplicates", "page_values"]
+)
 def test_the_steps_with_resources_of_their_own_are_assets(default: Rendered, asset: str) -> None:
     from crawl_platform.definitions import ASSETS
 

@@ -133,7 +133,7 @@ def counted(visits: list[Visit]) -> dict[tuple[int, int], tuple[int, ...]]:
 
 
 @given(crawls(), st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_any_sequence_of_updates_equals_a_full_build_and_a_count_link_by_link(portions, laid_down):
     steps, full = Graph(), Graph()
     for number, portion in enumerate(portions):

@@ -74,7 +74,7 @@ def test_each_update_is_what_one_query_over_everything_says_and_reads_only_what_
 ):
     """`folded`: what has changed stays a layer of its own, or never does."""
     monkeypatch.setattr(host_graph, "FOLDED", folded)
-    for day in range(4):
+    for day in range(3):
         grow(crawl, clock, day)
 
         refreshed, edges = brought_up_to_date(lake)
@@ -102,6 +102,7 @@ def test_a_set_that_is_shown_again_is_looked_up(lake, crawl, clock):
         assert rows_of(edges) == asked(lake)
 
 
+@pytest.mark.long
 def test_the_base_is_not_written_again_until_an_eighth_has_changed(lake, crawl, clock):
     small_web(crawl)
     brought_up_to_date(lake)
@@ -221,6 +222,7 @@ def test_the_asset_goes_on_from_what_it_kept(harness, crawl, lake, clock):
     assert lake.query("SELECT * FROM host_graph ORDER BY ALL").to_pylist() == asked(lake)
 
 
+@pytest.mark.long
 def test_growth_is_remembered_when_something_has_come_and_thinned_out(lake, crawl, clock, monkeypatch):
     monkeypatch.setattr(host_graph, "MOST_POINTS", 4)
     small_web(crawl)
@@ -250,6 +252,7 @@ def test_the_pictures_of_the_graph(pictures, harness, crawl):
     assert event.metadata["horizon_hosts"].value > 0
 
 
+@pytest.mark.long
 def test_before_the_first_commit_nothing_is_kept(harness, crawl, lake):
     harness.execute("link_graph")
 

@@ -40,7 +40,7 @@ def test_each_update_is_what_one_query_over_everything_says_and_reads_only_what_
 ):
     """`folded`: what has changed stays a layer of its own, or never does."""
     monkeypatch.setattr(host_graph, "FOLDED", folded)
-    for day in range(4):
+    for day in range(3):
         grow(crawl, clock, day)
 
         refreshed = brought_up_to_date(lake)
@@ -95,6 +95,7 @@ def test_pages_that_rows_no_longer_name_leave_and_other_ids_stay(lake, crawl):
     assert after == ["" if url in gone else url for url in before]
 
 
+@pytest.mark.long
 def test_a_damaged_state_is_built_anew(lake, crawl):
     small_web(crawl)
     brought_up_to_date(lake)
