@@ -4,6 +4,7 @@ A crawl's home is a folder; `crawl.toml` in it overrides the defaults below, sec
 in seconds and sizes in bytes unless a name says otherwise.
 """
 
+import math
 import tomllib
 from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network, ip_address
@@ -284,6 +285,8 @@ class Promises(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     does not count."""
     first_within: float = 0.0
     """The same for a page that was never fetched, after its discovery: a deadline for what never wins by its worth."""
+    types: dict[str, float] = {}
+    """`within` of pages that declare such a type (JSON-LD), like NewsArticle; the shortest of all that holds counts."""
     lead: float = 0.1
     """Part of that time by which a page comes early: it goes before all others from then on."""
 
@@ -555,6 +558,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _require_payment(sections["payment"], self.signing)
         if sections["promises"].lead >= 1.0:
             raise ConfigurationError("promises.lead is a part of promises.within: it must be below 1")
+        for kind, seconds in sections["promises"].types.items():
+            if not 0.0 < seconds < math.inf:
+                raise ConfigurationError(f"promises.types.{kind} must be seconds above 0, not {seconds}")
         for name, section in sections.items():
             check_numbers(name, section)
         _require_scope(where, sections["scope"])

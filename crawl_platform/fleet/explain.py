@@ -18,6 +18,7 @@ from crawl_platform.fleet.client import FleetClient
 from crawl_platform.fleet.live import live_stores
 from crawl_platform.frontier.kv import OrderedKV
 from crawl_platform.frontier.listed import sitemap_group
+from crawl_platform.frontier.overlay import promised_within
 from crawl_platform.frontier.posterior import prior_of
 from crawl_platform.frontier.records import (
     KINDS,
@@ -265,7 +266,7 @@ def _host_facts(look: Look, host: str, url: str, shard: int, found: Found) -> di
         facts["wishes"] = record.wishes or None
         facts["turned_away"] = record.turned_away
         promised = HostRules(look.settings).of(host).promises
-        facts["promised_within"] = promised.within or None
+        facts["promised_within"] = promised_within(found.url or UrlRecord(), promised) or None
         facts["promised_first_within"] = promised.first_within or None
         backed_off = record.not_before > look.now
         facts["backed_off_until"] = as_datetime(record.not_before) if backed_off else None

@@ -123,6 +123,8 @@ class PageAnswers:
             fingerprint=facts.fingerprint, link_set=record.link_set if same_links else fetch_id,
         )  # fmt: skip
         result.posterior = self._posterior(lease, changed, result.at)
+        promised = self._p.frontier.rules.of(lease.host).promises.types
+        result.types = tuple(name for name in facts.entity_types if name in promised) if promised else ()
         self._keep(lease, result, response)
         uses = uses_of(self._p, lease, response, facts)
         # All rows are made before the first is delivered: an error in one must not leave half of a page.

@@ -167,7 +167,8 @@ class Frontier:
             state = HostState(host, shard, record, threshold=record.threshold, stored=hash(value))
             self.hosts[host] = state
             promised = self.rules.of(host).promises
-            if (record.within, record.first_within) != (promised.within, promised.first_within):
+            made = record.within, record.first_within, record.within_by_type
+            if made != (promised.within, promised.first_within, promised.types):
                 self.promised_anew.append(host)
             self.windows.recall(state)
             self.known += record.known

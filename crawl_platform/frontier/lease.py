@@ -101,6 +101,8 @@ class PageResult:
     found: list[Found] = field(default_factory=list)
     posterior: tuple[float, float] | None = None
     group: int = 0
+    types: tuple[str, ...] | None = None
+    """Of the types that its content declares, those of which something is promised; None: the content was not read."""
     listed: bytes | None = None
     """Of a sitemap or feed that is not as it was: what it lists now (`frontier.listing`)."""
 

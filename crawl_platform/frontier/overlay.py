@@ -124,7 +124,12 @@ class Overlay:
             record = (
                 msgspec.structs.replace(state.record)
                 if state is not None
-                else HostRecord(since=self._now, within=promised.within, first_within=promised.first_within)
+                else HostRecord(
+                    since=self._now,
+                    within=promised.within,
+                    first_within=promised.first_within,
+                    within_by_type=promised.types,
+                )
             )
             self.plan.hosts[host] = record
         return record
@@ -244,7 +249,7 @@ def deadline_of(record: UrlRecord, promised: Promises) -> int:
     """When (milliseconds) a page that waits for its next visit, or its first one, comes up in the deadline lane;
     0: never."""
     if record.lane == REFRESH and record.state == FETCHED:
-        since, within = record.last_success_at, promised.within
+        since, within = record.last_success_at, promised_within(record, promised)
     elif record.lane == DISCOVERY and record.state == QUEUED:
         since, within = record.discovered_at, promised.first_within
     else:
@@ -253,6 +258,12 @@ def deadline_of(record: UrlRecord, promised: Promises) -> int:
         return 0
     due = int((since + within * (1.0 - promised.lead)) * 1000)
     return max(due, record.rank if record.fails else 1)
+
+
+def promised_within(record: UrlRecord, promised: Promises) -> float:
+    """Seconds after a success within which the page is promised to be fetched again; 0: nothing is promised."""
+    by_type = [promised.types[name] for name in record.types if name in promised.types]
+    return min((seconds for seconds in (promised.within, *by_type) if seconds > 0.0), default=0.0)
 
 
 def is_dead(record: UrlRecord) -> bool:

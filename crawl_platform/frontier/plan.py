@@ -162,6 +162,7 @@ class Planner:
             record.body_hash, record.links_hash = result.body_hash, result.links_hash
             record.fingerprint, record.link_set = result.fingerprint, result.link_set
             record.etag, record.last_modified = result.etag, result.last_modified
+            record.types = record.types if result.types is None else result.types
         elif result.disposition == "gone":
             record.state, record.reason = GONE, result.reason
         elif result.disposition == "refused":
@@ -337,6 +338,7 @@ class Planner:
         """All pages of the host are queued by these promises."""
         record = self._over.host(host)
         record.within, record.first_within = promises.within, promises.first_within
+        record.within_by_type = promises.types
 
     def appraise(self, url: str, value: float, reason: str) -> bool:
         """A known URL is worth `value` from now on; its place in the queue is what it would be, had that been

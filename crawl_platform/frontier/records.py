@@ -90,6 +90,8 @@ class UrlRecord(msgspec.Struct, array_like=True, gc=False):
     """Rank of its second place, in the deadline lane: what is promised of its host (`frontier.promises`). 0: none."""
     every: float = 0.0
     """Seconds between two visits, of a page that is watched in the freshlane for the links it brings; 0: it is not."""
+    types: tuple[str, ...] = ()
+    """Of the types that its content declares, those of which something was promised when it was read."""
 
     def rows_in(self, series: str, manifest: int) -> bool:
         """Whether rows that still count came with that manifest."""
@@ -166,6 +168,8 @@ class HostRecord(msgspec.Struct, array_like=True):
     """The promise (seconds) by which the deadlines of its pages were set."""
     first_within: float = 0.0
     """The same for first visits."""
+    within_by_type: dict[str, float] = {}
+    """The same by declared type; replaced, never changed."""
 
     def held(self, now: float, boot: float) -> float:
         """Seconds for which it is still left alone, by the clock that says more: UTC may have been stepped forward,

@@ -167,7 +167,8 @@ def test_ablation_without_the_note_an_old_record_would_be_claimed(monkeypatch: p
 
 # URLs of which there is nothing to say but that they were discovered
 
-anything = {int: st.integers(0, 2**60), float: st.floats(0, 2e9), str: st.text(), bool: st.booleans()}
+anything = {int: st.integers(0, 2**60), float: st.floats(0, 2e9), str: st.text(), bool: st.booleans(),
+            tuple[str, ...]: st.lists(st.text(max_size=9), max_size=2).map(tuple)}  # fmt: skip
 records = st.builds(
     UrlRecord,
     **{

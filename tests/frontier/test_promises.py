@@ -92,6 +92,26 @@ def test_a_page_that_is_visited_before_has_another_deadline() -> None:
     assert rig.claim() is None, "it is in two queues and is claimed once"
 
 
+@pytest.mark.parametrize("promised", [True, False], ids=["by type", "ablation: of no type"])
+def test_pages_of_a_declared_type_come_again_within_what_is_promised_of_it(promised: bool) -> None:
+    types = {"NewsArticle": WITHIN} if promised else {"Product": WITHIN}
+    rig = promising(HostRule(A, promises={"types": types, "within": 50 * WITHIN}))
+    rig.discover(url("news"), url("about"))
+    for _ in range(2):
+        lease = rig.claim_page()
+        rig.finish(lease, types=("NewsArticle",) if lease.url == url("news") else ())
+    first = known(rig, url("news")).last_success_at
+
+    found = ages(rig, 1.5 * WITHIN)
+
+    assert ([age for age in found if age <= WITHIN] != []) is promised
+    assert (known(rig, url("news")).last_success_at > first) is promised
+    assert known(rig, url("news")).types == ("NewsArticle",), "an unchanged page keeps its types"
+    rig.settings = msgspec.structs.replace(rig.settings, hosts=())
+    rig.restart()
+    assert known(rig, url("news")).deadline == 0
+
+
 FIRST = (HostRule(A, promises={"first_within": WITHIN}),)
 
 

@@ -43,6 +43,7 @@ def _values(type_: type[msgspec.Struct]) -> st.SearchStrategy[Record]:
         str: st.text(max_size=30),
         bytes: st.binary(max_size=30),
         tuple[int, ...]: st.lists(U64, max_size=3).map(tuple),
+        dict[str, float]: st.dictionaries(st.text(max_size=9), st.floats(allow_nan=False), max_size=3),
         Pace: st.builds(Pace, st.floats(0, 1e6), st.integers(0, 9), st.floats(0, 1e6)),
         OrderEvidence: st.builds(
             OrderEvidence,
