@@ -77,7 +77,8 @@ SELECT coalesce(max(epoch(started_at) + coalesce(duration_ms, 0) / 1000), 0) AS 
 WHERE address = $1 AND started_at > $2
 """
 SIGNALS = """
-SELECT business, ir, corpus, technical, exploration, base, value, told, reason, critical, retrievals, computed_at
+SELECT business, ir, corpus, technical, exploration, importance, base, value, told, reason, critical, retrievals,
+    computed_at
 FROM page_values WHERE url = $1
 """
 

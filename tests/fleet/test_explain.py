@@ -76,7 +76,14 @@ def test_the_group_of_a_url_is_told_with_its_change_rate(tmp_path: Path) -> None
 def test_what_a_page_is_worth_is_told_signal_by_signal(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     lake.create(4)
-    worth = {"business": 0.5, "ir": 0.75, "corpus": None, "technical": 1.0, "exploration": 0.25}
+    worth = {
+        "business": 0.5,
+        "ir": 0.75,
+        "corpus": None,
+        "technical": 1.0,
+        "exploration": 0.25,
+        "importance": 0.9,
+    }
     row = rows(
         "page_values", 1, url=URL, host="a.test", base=0.5, value=1.5, told=1.5, reason="about wind", **worth
     )
