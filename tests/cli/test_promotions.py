@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from crawl_platform.cli import main
@@ -15,6 +16,7 @@ def why(home: Path, host: str) -> str:
     return CliRunner().invoke(main, ["promotions", "--why", host, "--home", str(home)]).output
 
 
+@pytest.mark.long
 def test_a_promotion_a_verdict_and_a_host_that_is_held_are_told(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     lake.create(4)

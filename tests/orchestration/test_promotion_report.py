@@ -27,7 +27,7 @@ def asked(lake: Lake, clock: ManualClock, kind: str, target: str) -> None:
 
 @pytest.fixture(scope="module")
 def made(empty_lake, tmp_path_factory):
-    """(lake, harness, report of the first decision); the lake has moved on since, by links, requests and a decision."""
+    """(lake, harness, report of a decision); the lake has moved on since: by what was decided, links and requests."""
     home, clock = tmp_path_factory.mktemp("report"), ManualClock()
     shutil.copytree(empty_lake, home / "lake")
     lake = Lake(home / "lake")
@@ -42,7 +42,6 @@ def made(empty_lake, tmp_path_factory):
         crawl.visit("https://seed-0.test/more", "https://another.test/")
         crawl.commit()
         asked(lake, clock, "exclude", "honest-0.test")
-        harness.decide()
         yield lake, harness, event.metadata["report"].md_str
 
 
@@ -115,15 +114,16 @@ def test_a_preview_shows_what_another_quota_would_promote_and_writes_nothing(mad
     ("job", "target", "words"),
     [
         ("promote_host", "honest-1.test", "by its rank it would be held (veto): vetoed by ada"),
-        ("promote_host", "honest-0.test", "it is excluded"),
-        ("promote_host", "unheard-of.test", "it has no rank"),
-        ("exclude_host", "seed-1.test", "1 seed hosts are fetched no more: seed-1.test"),
-        (
-            "exclude_host",
-            "https://seed-1.test/a/",
-            "URLs of seed-1.test that begin with https://seed-1.test/a/",
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                ("promote_host", "honest-0.test", "it is excluded"),
+                ("promote_host", "unheard-of.test", "it has no rank"),
+                ("exclude_host", "seed-1.test", "1 seed hosts are fetched no more: seed-1.test"),
+                ("exclude_host", "https://seed-1.test/a/", "URLs of seed-1.test that begin with"),
+                ("recrawl_now", "https://seed-1.test/", "https://seed-1.test/ was fetched last at"),
+            )
         ),
-        ("recrawl_now", "https://seed-1.test/", "https://seed-1.test/ was fetched last at"),
     ],
 )
 def test_a_dry_run_of_a_request_says_what_would_come_of_it(made, job, target, words):
