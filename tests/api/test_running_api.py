@@ -213,6 +213,7 @@ def test_tokens_of_the_environment_are_obeyed(running: tuple[Command, str], tmp_
         assert asked.json["requested_by"] == "api:crm"
 
 
+@pytest.mark.long
 def test_an_exclusion_takes_effect_and_can_be_lifted(running: tuple[Command, str], api: Process) -> None:
     command, root = running
 

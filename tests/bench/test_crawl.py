@@ -26,6 +26,7 @@ def links_of(pages: Pages, host: int, page: int) -> list[str]:
     return [link.url for link in found.links]
 
 
+@pytest.mark.long
 def test_a_page_is_as_large_as_it_is_asked_to_be_and_its_gzip_file_is_sound(pages: Pages) -> None:
     body = gzip.decompress(pages.body(7, 12))
 

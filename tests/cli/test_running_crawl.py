@@ -114,6 +114,7 @@ def test_seed_lists_and_adds(running: tuple[Command, str]) -> None:
     assert listed["nowhere.test"]["state"] == "seed"
 
 
+@pytest.mark.long
 def test_a_list_is_imported_and_a_host_of_it_removed(running: tuple[Command, str]) -> None:
     crawl, _ = running
     listed = crawl.home / "top.csv"
@@ -133,6 +134,7 @@ def test_a_list_is_imported_and_a_host_of_it_removed(running: tuple[Command, str
     ]
 
 
+@pytest.mark.long
 def test_exclusion_is_written_down_and_beats_the_seed(running: tuple[Command, str]) -> None:
     crawl, _ = running
     crawl.json("seed", "unwanted.test")

@@ -185,6 +185,7 @@ def test_given_similarities_of_public_page_pairs(pairs: list[dict[str, Any]]) ->
     assert max(off) < 0.05
 
 
+@pytest.mark.long
 def test_public_page_pairs_are_found_if_and_only_if_they_are_similar(pairs: list[dict[str, Any]]) -> None:
     """All similar ones were found when this was written (106 of 106), and no two different pages."""
     missed, similar = 0, 0

@@ -252,6 +252,7 @@ async def test_ablation_without_it_somebody_suffers(
 CDN = Politeness(host_delay=1.0, address_delay=1.0, front_ends="cdn.txt")
 
 
+@pytest.mark.long
 async def test_a_front_end_is_asked_at_its_rate_by_all_cells_together(tmp_path: Path) -> None:
     (tmp_path / "cdn.txt").write_text("192.0.2.0/24\n")
     hosts = tenants(60)

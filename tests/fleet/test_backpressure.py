@@ -83,6 +83,7 @@ async def test_a_disk_below_its_reserve_holds_claims_back_until_there_is_room(
         assert await cell.run(DISK_EVERY + 5.0) != []
 
 
+@pytest.mark.long
 async def test_an_epoch_that_can_not_be_staged_is_kept_whole_and_closed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -204,6 +204,7 @@ def _excluded(fleet: Fleet, host: str) -> bool:
     return fleet.rows("SELECT 1 FROM hosts WHERE host = $1 AND event = 'excluded'", host) != []
 
 
+@pytest.mark.long
 def test_a_second_supervisor_on_the_same_home_is_refused(running: Fleet) -> None:
     before = running.status()
 

@@ -75,6 +75,7 @@ def share_of_turns(seen: Start, seconds: float = LONG) -> float:
     return turns / (len(KNOWN) * seconds / (1.0 + TOOK))
 
 
+@pytest.mark.long
 def test_known_hosts_and_new_ones_are_both_served() -> None:
     seen = start(SLOTS // 2)
 

@@ -248,6 +248,7 @@ def test_a_host_that_was_let_in_again_keeps_what_came_since(aging: AgingLake) ->
     assert _ids(aging, "anew") == ["anew"]
 
 
+@pytest.mark.long
 def test_tables_of_dagster_are_purged_and_remember_their_inputs(aging: AgingLake) -> None:
     hosts = ("www.bad.test", "good.test")
     for name in ("host_ranks", "near_duplicates", "promotions", "decisions"):

@@ -88,6 +88,7 @@ def test_large_nested_and_partition_columns_have_none() -> None:
     assert stats["maxValues"]["url"] == "url-2"
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(values=st.lists(TEXT, min_size=1, max_size=4, unique=True))
 def test_a_row_is_found_by_any_string(tmp_path_factory: pytest.TempPathFactory, values: list[str]) -> None:

@@ -35,6 +35,7 @@ def run(home: Path, *arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.long
 def test_it_says_what_it_did(home: Path) -> None:
     code, said = run(home)
 

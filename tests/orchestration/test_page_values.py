@@ -30,6 +30,7 @@ def values(lake) -> dict[str, dict]:
     return {row["url"]: row for row in lake.query("SELECT * FROM page_values").to_pylist()}
 
 
+@pytest.mark.long
 def test_a_duplicate_is_told_at_a_fifth_and_at_its_own_value_once_it_differs(
     harness, mirrored, lake, fleet, clock
 ):

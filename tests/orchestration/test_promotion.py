@@ -376,6 +376,7 @@ def fail_own_check(monkeypatch):
     )
 
 
+@pytest.mark.long
 def test_promotions_whose_own_check_failed_are_neither_written_nor_published(
     harness, crawl, fleet, lake, monkeypatch
 ):

@@ -68,6 +68,7 @@ def test_the_same_commit_is_measured_once_and_the_run_still_says_how_it_is(harne
     assert all(check.passed for check in checks(again).values())
 
 
+@pytest.mark.long
 def test_the_next_commit_adds_to_the_trend(harness, read_web, lake, clock, pictures):
     harness.execute("crawl_quality")
     clock.advance(3_600)

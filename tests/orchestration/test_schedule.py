@@ -760,6 +760,7 @@ def test_priors_of_groups_hosts_and_all_are_told_and_cold_groups_have_the_models
     assert told.default[0] < 2.0
 
 
+@pytest.mark.long
 def test_what_was_made_of_the_window_before_is_shown(harness, crawl, clock):
     small_web(crawl, farm=False)
     harness.execute("crawl_schedule")
