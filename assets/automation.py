@@ -28,7 +28,7 @@ def conditions(cadence: Cadence) -> dict[str, Condition]:
         "url_groups": _start(cadence, cadence.rates_cron, ["fetches"]),
         "change_rates": _follow(cadence, cadence.rates_cron, "url_groups"),
         "value_model": _follow(cadence, cadence.rates_cron, "change_rates"),
-        "secondary_groups": each(cadence.content_cron),
+        "secondary_groups": each(cadence.upkeep_cron),
         "group_work": _start(cadence, cadence.rates_cron, ["frontier"]),
         "crawl_schedule": _start(cadence, cadence.schedule_cron, ["fleet_stats", "hosts"]),
         "policy_comparison": each(cadence.policies_cron),

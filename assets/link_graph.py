@@ -143,9 +143,6 @@ def _sizes(looks: Shape, edges: pa.Table, standing: dict[str, int]) -> dict[str,
 
 
 def _pictures(looks: Shape, growth: Sequence[dict[str, int]]) -> dict[str, Any]:
-    moments = np.array([point["moment"] for point in growth], float)
-    hours = (moments - moments.max(initial=0)) / 3_600e6
-    series = {name: [point[f"{name}_hosts"] for point in growth] for name in ("seed", "horizon")}
     return {
         "in_links": histogram("Hosts by number of hosts that link to them", "linking hosts", looks.reach),
         "out_links": histogram(
@@ -154,16 +151,19 @@ def _pictures(looks: Shape, growth: Sequence[dict[str, int]]) -> dict[str, Any]:
         "component_sizes": histogram(
             "Components by number of hosts", "hosts", looks.components, of="components"
         ),
+        **(_trends(growth) if len(growth) > 1 else {}),
+    }
+
+
+def _trends(growth: Sequence[dict[str, int]]) -> dict[str, Any]:
+    moments = np.array([point["moment"] for point in growth], float)
+    hours = (moments - moments.max()) / 3_600e6
+    series = {name: [point[f"{name}_hosts"] for point in growth] for name in ("seed", "horizon")}
+    edges, known = ([point[name] for point in growth] for name in ("edges", "frontier_urls"))
+    return {
         "growth": trend("Hosts of the graph", "hosts", hours, series),
-        "growth_of_edges": trend(
-            "Edges of the graph", "edges", hours, {"edges": [point["edges"] for point in growth]}
-        ),
-        "growth_of_the_frontier": trend(
-            "URLs known to the frontier",
-            "URLs",
-            hours,
-            {"URLs": [point["frontier_urls"] for point in growth]},
-        ),
+        "growth_of_edges": trend("Edges of the graph", "edges", hours, {"edges": edges}),
+        "growth_of_the_frontier": trend("URLs known to the frontier", "URLs", hours, {"URLs": known}),
     }
 
 

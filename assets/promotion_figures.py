@@ -110,15 +110,20 @@ def sheet(
 
 
 def _small_map(axes: "Axes", around: Neighbourhood, states: Mapping[str, str], column: int, row: int) -> None:
+    # Imported here like all of matplotlib (`plots`).
+    from matplotlib.collections import LineCollection
+
     places = {host: (column + x / 7.0, row - y / 5.6) for host, (x, y) in around.places.items()}
-    for src, dst in around.links:
-        supports = dst == around.centre
-        colour, width = ("#2b6cb0", 0.9) if supports else (GREY, 0.35)
-        axes.plot(
-            *zip(places[src], places[dst], strict=True), "-", color=colour, lw=width, alpha=0.7, zorder=1
+    supports = [dst == around.centre for _, dst in around.links]
+    axes.add_collection(
+        LineCollection(
+            [(places[src], places[dst]) for src, dst in around.links],
+            colors=["#2b6cb0" if yes else GREY for yes in supports],
+            linewidths=[0.9 if yes else 0.35 for yes in supports], alpha=0.7, zorder=1,
         )
-    for one, other in around.kin:
-        axes.plot(*zip(places[one], places[other], strict=True), ":", color=LINE, lw=0.9, zorder=2)
+    )  # fmt: skip
+    kin = [(places[one], places[other]) for one, other in around.kin]
+    axes.add_collection(LineCollection(kin, colors=LINE, linewidths=0.9, linestyles=":", zorder=2))
     others = [host for host in places if host != around.centre]
     axes.scatter(
         [places[host][0] for host in others], [places[host][1] for host in others], s=9,
