@@ -241,7 +241,7 @@ def test_growth_is_remembered_when_something_has_come_and_thinned_out(lake, craw
     assert [point["links"] for point in graph.growth] == [0, 2, 4]
 
 
-def test_growth_is_drawn_once_two_points_make_a_line():
+def test_growth_is_drawn_once_two_points_make_a_line(pictures):
     point = {"moment": 0, "seed_hosts": 1, "horizon_hosts": 2, "edges": 3, "frontier_urls": 4}
 
     drawn = _trends([point, point | {"moment": 3_600_000_000, "edges": 5}])
