@@ -18,6 +18,8 @@ from crawl_platform.lake.lake import Lake
 from tests.api.serving import Process, api_process, wait_until
 from tests.cli.crawling import HOST, Command, small_crawl
 
+pytestmark = pytest.mark.long
+
 DIES_BEFORE_THE_ROW = """
 import os, signal
 from crawl_platform.api import acceptance
@@ -69,7 +71,6 @@ def test_a_recrawl_is_fetched_and_told(running: tuple[Command, str], api: Proces
     assert fetched == [{"lane": "fastlane", "url": f"{root}one.html"}]
 
 
-@pytest.mark.long
 def test_explain_and_status_say_what_the_commands_say(running: tuple[Command, str], api: Process) -> None:
     command, root = running
 
@@ -103,7 +104,6 @@ def test_a_wrong_token_is_refused_and_asks_nothing(running: tuple[Command, str],
     assert command.json("sql", "SELECT count(*) AS n FROM requests") == before
 
 
-@pytest.mark.long
 def test_a_killed_api_is_started_again_at_the_same_place_and_knows_its_keys(
     running: tuple[Command, str], api: Process
 ) -> None:
@@ -129,7 +129,6 @@ def command_status(command: Command) -> dict[str, list[dict[str, int | str]]]:
     return found
 
 
-@pytest.mark.long
 def test_killed_between_publication_and_row_the_repeat_completes_it_once(
     running: tuple[Command, str], tmp_path: Path
 ) -> None:
@@ -182,7 +181,6 @@ def beside(home: Path, other: Path) -> Path:
     return other
 
 
-@pytest.mark.long
 def test_an_api_that_others_can_reach_refuses_to_start_without_tokens(running: tuple[Command, str]) -> None:
     command = [
         sys.executable,
@@ -200,7 +198,6 @@ def test_an_api_that_others_can_reach_refuses_to_start_without_tokens(running: t
     assert "CRAWL_API_TOKENS" in refused.stderr
 
 
-@pytest.mark.long
 def test_tokens_of_the_environment_are_obeyed(running: tuple[Command, str], tmp_path: Path) -> None:
     home = beside(running[0].home, tmp_path)
     env = {"CRAWL_API_TOKENS": "crm:0123456789abcdef0,grafana:fedcba98765432100:read"}
@@ -213,7 +210,6 @@ def test_tokens_of_the_environment_are_obeyed(running: tuple[Command, str], tmp_
         assert asked.json["requested_by"] == "api:crm"
 
 
-@pytest.mark.long
 def test_an_exclusion_takes_effect_and_can_be_lifted(running: tuple[Command, str], api: Process) -> None:
     command, root = running
 
