@@ -285,6 +285,12 @@ def test_what_was_uncommitted_at_a_kill_may_be_asked_for_again(crawl: Crawl) -> 
     assert redo_is_bounded(crawl.lake, crawl.log, [death(crawl, 4.0)], 5.0) == []
 
 
+def test_a_server_may_read_what_was_sent_a_moment_after_the_kill(crawl: Crawl) -> None:
+    crawl.request("https://a.test/3")
+
+    assert redo_is_bounded(crawl.lake, crawl.log, [death(crawl, -0.05)], 5.0) == []
+
+
 @pytest.mark.parametrize(
     ("after", "cell"),
     [(6.0, "cell"), (-1.0, "cell"), (4.0, "another")],
