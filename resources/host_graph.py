@@ -4,7 +4,6 @@ Ids of hosts stay, also when all is built again; a host that no link names any m
 again. After a purge everything begins anew.
 """
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crawl_platform.errors import DamagedStateError
 from crawl_platform.graph.host_links import (
-    COUNTS,
     EdgeLayers,
     Edges,
     Sightings,
@@ -24,10 +21,23 @@ from crawl_platform.graph.host_links import (
 )
 from crawl_platform.graph.link_kernels import Flags, Keys, Nodes, Places
 from crawl_platform.graph.link_sets import Links, LinkSets, SetLayers, Update, pair_of
-from crawl_platform.graph.names import Names, merged
-from crawl_platform.lake.arrays import GRAPHS, Generation, Texts, current, store
+from crawl_platform.graph.names import Names
+from crawl_platform.lake.arrays import GRAPHS, Generation, Texts, store
 from crawl_platform.lake.changes import Mark
 from crawl_platform.lake.lake import Lake
+from resources.graph_state import (
+    LAYERS,
+    asked_for,
+    changed_sets,
+    is_current,
+    is_thin,
+    kept_state,
+    label_of,
+    loaded_sets,
+    new_secret,
+    no_sets,
+    sets_to_keep,
+)
 from resources.link_news import (
     News,
     Orphans,
@@ -39,16 +49,11 @@ from resources.link_news import (
     marks,
     micros,
     news,
-    pages_of,
 )
 
 FORMAT = 1
 """Of the arrays: what another release has written is built anew."""
 LINK_COLUMNS = ("fetch_id", "src_url", "src_host", "dst_host", "position", "nofollow", "seen_at")
-SETS = ("page", "host", "moment", "link_set", "ends", "target", "counts")
-LAYERS = ("base", "top")
-FOLDED = 8
-"""What has changed is written anew with each update, so it is laid into the base once it is an eighth of that."""
 MOST_POINTS = 400
 """Of the growth that are remembered; then every other one is forgotten."""
 EDGES = ("pair", "counts", "first", "last")
@@ -89,10 +94,6 @@ class HostGraph:
         return shown - int(self.sets.hidden()[1].counts[:, 0].sum(dtype=np.int64))
 
 
-def no_sets(width: int = len(COUNTS), dtype: type[np.integer] = np.uint32) -> SetLayers:
-    return SetLayers(LinkSets.empty(width, dtype), LinkSets.empty(width, dtype))
-
-
 @dataclass(frozen=True)
 class Refreshed:
     """The graph at the versions of `news`; `links`: rows read; `orphans`: links without their fetch among them."""
@@ -107,23 +108,9 @@ class Refreshed:
     """Which state it goes on from; empty: from none."""
 
 
-def new_secret() -> Keys:
-    return np.frombuffer(secrets.token_bytes(16), np.uint64).copy()
-
-
 def load(lake: Lake) -> tuple[HostGraph, dict[str, Mark], str] | None:
     """The graph as kept, at which versions, and the name of that state; None: there is none that can be read."""
-    kept = current(folder_of(lake))
-    if kept is None or kept.facts.get("format") != FORMAT:
-        return None
-    try:
-        return _loaded(kept), marks_of(kept), kept.folder.name
-    except DamagedStateError:
-        return None
-
-
-def marks_of(kept: Generation) -> dict[str, Mark]:
-    return {name: Mark(*told) for name, told in kept.facts["marks"].items()}
+    return kept_state(folder_of(lake), FORMAT, _loaded)
 
 
 def _loaded(kept: Generation) -> HostGraph:
@@ -132,10 +119,6 @@ def _loaded(kept: Generation) -> HostGraph:
     return HostGraph(
         hosts, loaded_sets(kept), edges, kept.array("secret"), tuple(kept.facts.get("growth", ()))
     )
-
-
-def loaded_sets(kept: Generation) -> SetLayers:
-    return SetLayers(*(LinkSets(*(kept.array(f"sets.{layer}.{n}") for n in SETS)) for layer in LAYERS))
 
 
 def refresh(lake: Lake, versions: Mapping[str, int], *, anew: str = "") -> Refreshed:
@@ -175,32 +158,6 @@ def keep(lake: Lake, refreshed: Refreshed) -> Path:
     return store(folder_of(lake), label_of(versions), arrays, texts, facts, same)
 
 
-def label_of(versions: Mapping[str, int]) -> str:
-    return "-".join(f"{name}-{version}" for name, version in sorted(versions.items()))
-
-
-def is_current(folder: Path, generation: str) -> bool:
-    """Whether nobody has kept another state meanwhile: only then can its files be taken over."""
-    kept = current(folder)
-    return kept is not None and kept.folder.name == generation
-
-
-def is_thin(top: int, base: int) -> bool:
-    """Whether what has changed stays a layer of its own; else it is laid into a new base."""
-    return top * FOLDED < base
-
-
-def sets_to_keep(sets: SetLayers, goes_on: bool) -> tuple[dict[str, Any], list[str]]:
-    """(arrays by name; the names of those that are the same as before)."""
-    same = goes_on and is_thin(len(sets.top.target), len(sets.base.target))
-    if not same:
-        sets = SetLayers(sets.whole(), sets.top.only(sets.top.page[:0]))
-    arrays = {
-        f"sets.{layer}.{name}": getattr(getattr(sets, layer), name) for layer in LAYERS for name in SETS
-    }
-    return arrays, [f"sets.base.{name}" for name in SETS if same]
-
-
 def _told(lake: Lake, graph: HostGraph, told: News, generation: str) -> Refreshed:
     seen = Seen(graph.hosts, graph.secret).read(told.files["fetches"])
     update, orphans = Update(asked_for(graph.sets, told, seen), seen.visits), Orphans(seen.fetches)
@@ -216,17 +173,6 @@ def _told(lake: Lake, graph: HostGraph, told: News, generation: str) -> Refreshe
     made = HostGraph(hosts, sets, edges, graph.secret, graph.growth)
     orphaned = orphans.count(lake, told.versions)
     return Refreshed(made, told, orphans.rows, orphaned, len(graph.hosts), generation)
-
-
-def asked_for(sets: SetLayers, told: News, seen: Seen) -> LinkSets:
-    """What is known of the pages that were read, or whose links have come."""
-    if told.anew:
-        return sets.base
-    return sets.only(merged(seen.visits.page, pages_of(told.files["links"], seen.secret)))
-
-
-def changed_sets(sets: SetLayers, new: LinkSets, told: News) -> SetLayers:
-    return SetLayers(new, sets.top) if told.anew else sets.under(new)
 
 
 def _few(sightings: list[Sightings]) -> list[Sightings]:

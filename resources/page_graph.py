@@ -13,21 +13,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crawl_platform.errors import DamagedStateError
 from crawl_platform.graph.link_kernels import Counts, Flags, Keys, Nodes, Places
 from crawl_platform.graph.link_sets import Links, SetLayers, Update
 from crawl_platform.graph.names import Names, keys_of
 from crawl_platform.graph.page_links import STRENGTHS
-from crawl_platform.lake.arrays import GRAPHS, Generation, Texts, current, store
+from crawl_platform.lake.arrays import GRAPHS, Generation, Texts, store
 from crawl_platform.lake.changes import Mark
 from crawl_platform.lake.lake import Lake
-from resources.host_graph import (
+from resources.graph_state import (
     asked_for,
     changed_sets,
     is_current,
+    kept_state,
     label_of,
     loaded_sets,
-    marks_of,
     new_secret,
     no_sets,
     sets_to_keep,
@@ -105,13 +104,7 @@ def _no_sets() -> SetLayers:
 
 def load(lake: Lake) -> tuple[PageGraph, dict[str, Mark], str] | None:
     """The graph as kept, at which versions, and the name of that state; None: there is none that can be read."""
-    kept = current(folder_of(lake))
-    if kept is None or kept.facts.get("format") != FORMAT:
-        return None
-    try:
-        return _loaded(kept), marks_of(kept), kept.folder.name
-    except DamagedStateError:
-        return None
+    return kept_state(folder_of(lake), FORMAT, _loaded)
 
 
 def _loaded(kept: Generation) -> PageGraph:

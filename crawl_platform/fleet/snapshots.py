@@ -11,7 +11,6 @@ from itertools import islice
 from crawl_platform.clock import Clock
 from crawl_platform.commit.manifest import BULK, Manifest
 from crawl_platform.commit.outbox import Outbox
-from crawl_platform.commit.staging import Row
 from crawl_platform.errors import ExchangeError
 from crawl_platform.fleet.epochs import Series
 from crawl_platform.fleet.exchange import Exchange
@@ -57,15 +56,11 @@ class Snapshots:
     async def _take_shard(self, shard: int, snapshot_id: str, at: float) -> None:
         rows = snapshot_rows(self._frontier, shard, snapshot_id, at)
         files: list[StagedFile] = []
-        while True:
-            portion: list[Row] = await asyncio.to_thread(lambda: list(islice(rows, PORTION)))
-            if len(portion) < PORTION and not files:
-                break
-            if portion:
-                files += await self._bulk.stage_ahead({"frontier": portion})
-            if len(portion) < PORTION:
-                portion = []
-                break
+        while len(portion := await asyncio.to_thread(list, islice(rows, PORTION))) == PORTION:
+            files += await self._bulk.stage_ahead({"frontier": portion})
+        if files and portion:
+            files += await self._bulk.stage_ahead({"frontier": portion})
+            portion = []
         await self._bulk.room()
         self._bulk.open.rows.add_all("frontier", portion, ROW_BYTES * len(portion))
         self._bulk.open.files += files

@@ -9,7 +9,7 @@ import pytest
 from assets.link_graph import _trends
 from crawl_platform.lake.tables import TABLES
 from crawl_platform.lake.upkeep.rewrite import live_files, replace_files, write_files
-from resources import host_graph, link_news
+from resources import graph_state, host_graph, link_news
 from resources.host_graph import folder_of, keep, load, refresh, table_of
 from tests.orchestration.made_up_crawl import small_web
 
@@ -74,7 +74,7 @@ def test_each_update_is_what_one_query_over_everything_says_and_reads_only_what_
     lake, crawl, clock, monkeypatch, folded
 ):
     """`folded`: what has changed stays a layer of its own, or never does."""
-    monkeypatch.setattr(host_graph, "FOLDED", folded)
+    monkeypatch.setattr(graph_state, "FOLDED", folded)
     for day in range(3):
         grow(crawl, clock, day)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crawl_platform.graph.page_links import STRENGTHS
-from resources import host_graph
+from resources import graph_state
 from resources.page_graph import PageGraph, folder_of, keep, load, refresh
 from tests.orchestration.made_up_crawl import small_web
 from tests.orchestration.test_link_graph import grow, rewrite, versions
@@ -39,7 +39,7 @@ def test_each_update_is_what_one_query_over_everything_says_and_reads_only_what_
     lake, crawl, clock, monkeypatch, folded
 ):
     """`folded`: what has changed stays a layer of its own, or never does."""
-    monkeypatch.setattr(host_graph, "FOLDED", folded)
+    monkeypatch.setattr(graph_state, "FOLDED", folded)
     for day in range(3):
         grow(crawl, clock, day)
 
